@@ -1,0 +1,56 @@
+# Every target sets itself up: a fresh machine needs only Python >= 3.11 with venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types contracts format sim system bench cover build clean
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.done ## make .venv with everything the other targets need
+
+$(VENV)/.done: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[server,cli,dev]'
+	@touch $@
+
+demo: setup ## three nodes, eight executors, real load: balance, drain, kill, compare (ARGS="--seconds N --json")
+	@$(BIN)/python -m bench.demo $(ARGS)
+
+test: setup ## run every test (ARGS="tests/core -k name" narrows)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## ruff: rules and format
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+contracts: setup ## import contracts between the layers
+	@$(BIN)/lint-imports
+
+format: setup ## rewrite files in the house format
+	@$(BIN)/ruff check --fix-only --quiet . ; $(BIN)/ruff format .
+
+sim: setup ## the deterministic cluster simulator (ARGS="--scope consensus --seeds 0-199")
+	@$(BIN)/python -m tests.sim $(ARGS)
+
+system: setup ## tests with real processes on loopback
+	@$(BIN)/python -m pytest tests/system $(ARGS)
+
+bench: setup ## write latency and throughput against stock PySyncObj; HTTP throughput
+	@$(BIN)/python -m bench.consensus $(ARGS) && $(BIN)/python -m bench.api $(ARGS)
+
+cover: setup ## branch coverage of the core; fails under 100 %
+	@$(BIN)/coverage run --source=coordinator/core -m pytest -q tests/core
+	@$(BIN)/coverage report --fail-under=100
+
+build: setup ## wheel and sdist into dist/
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+clean: ## remove everything that was made
+	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
