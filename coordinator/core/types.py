@@ -1,0 +1,280 @@
+"""The records of the domain: what a namespace, an executor, a shard and a handoff are.
+
+Frozen values only. This module knows no rule; `rules` decides and `namespace` keeps.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+EPOCH_SHIFT_BITS: Final = 20
+"""The epoch counter starts at `unix seconds at bootstrap << 20`: a million assignments a second
+could be made for ever without catching up with the start of a later cluster."""
+
+EPOCH_MAX: Final = 2**53 - 1
+"""Epochs stay exact in JSON, whose numbers are doubles for many readers."""
+
+
+class NamespaceKind(StrEnum):
+    """Fixed: shards "0" … "n-1" exist from the start. Open: a shard is born on first use."""
+
+    FIXED = "fixed"
+    OPEN = "open"
+
+
+class ShardState(StrEnum):
+    """Where a shard stands in its life; see `coordinator/DESIGN.md`, "Handoff"."""
+
+    VACANT = "vacant"
+    OWNED = "owned"
+    PREPARING = "preparing"
+    RELEASING = "releasing"
+    PARKED = "parked"
+
+
+HANDOFF_STATES: Final = (ShardState.PREPARING, ShardState.RELEASING)
+
+
+class ExecutorStatus(StrEnum):
+    """What the executor says of itself."""
+
+    ACTIVE = "active"
+    LEAVING = "leaving"
+
+
+class CloseCause(StrEnum):
+    """Why an incarnation may act no more."""
+
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    EVICTED = "evicted"
+    LEFT = "left"
+
+
+class Cause(StrEnum):
+    """Why a shard is where it is: the reason of its last assignment."""
+
+    PLACED = "placed"
+    BALANCE = "balance"
+    DRAIN = "drain"
+    LEAVING = "leaving"
+    LOST = "lost"
+    PIN = "pin"
+    OPERATOR = "operator"
+    RESTART = "restart"
+    FAILED = "failed"
+
+
+class BalancerMode(StrEnum):
+    """Whether the balancer makes voluntary moves. Owed moves (drains, losses) always go on."""
+
+    OFF = "off"
+    ON = "on"
+
+
+class InitialPlacement(StrEnum):
+    """How a shard that never had an owner gets its first one."""
+
+    LOAD = "load"
+    HASH = "hash"
+
+
+class TargetKind(StrEnum):
+    """What a drain or a cordon names."""
+
+    EXECUTOR = "executor"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalancerPolicy:
+    """How eagerly load is levelled. Gaps and budgets: source `bench/data` and its README."""
+
+    mode: BalancerMode = BalancerMode.ON
+    interval_s: float = 5.0
+    """Seconds between passes: a pass over 100,000 shards costs about 0.1 s."""
+    start_gap: float = 0.20
+    """Nothing starts until one step is worth levelling a gap of this share of the mean."""
+    stop_gap: float = 0.10
+    """Once started, steps go on down to this gap: hysteresis without memory."""
+    quiet_mark: float | None = None
+    """Utilisation at or under which an executor is left alone; none by default, as it needs
+    a capacity known in absolute terms."""
+    smoothing_horizon_s: float = 3600.0
+    """Loads are means over this horizon; it should cover one natural period of the load."""
+    cooldown_s: float | None = None
+    """Rest of a moved shard; by default a quarter of the horizon."""
+    move_budget_ratio: float = 0.01
+    """Share of the shards that may move for balance in one budget window (at least two)."""
+    budget_window_s: float = 60.0
+    max_in_flight: int = 32
+    """Open handoffs for balance at a time: bounds how much is restarting at once."""
+    max_in_flight_per_executor: int = 4
+    """Of these, on one executor, as source or target: warm-up is paid by the executor."""
+    load_cost: float = 1.0
+    """How much the moved load itself weighs against the gain of a move."""
+
+    @property
+    def effective_cooldown_s(self) -> float:
+        """Seconds a moved shard rests."""
+        return self.smoothing_horizon_s / 4 if self.cooldown_s is None else self.cooldown_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffPolicy:
+    """How a shard changes hands between two live executors."""
+
+    warmup: bool = False
+    """Let the target prepare before the source stops; off, as it needs `on_prepare`."""
+    release_timeout_s: float = 30.0
+    """After this long without an acknowledged stop the shard's own lease is let run out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What an operator may set per namespace."""
+
+    lease_ttl_s: float = 10.0
+    """How long an executor may act after the send of its last acknowledged heartbeat."""
+    heartbeat_interval_s: float = 2.0
+    """Five tries within one lease."""
+    balancer: BalancerPolicy = field(default_factory=BalancerPolicy)
+    handoff: HandoffPolicy = field(default_factory=HandoffPolicy)
+    initial_placement: InitialPlacement = InitialPlacement.LOAD
+    initial_hold_s: float = 5.0
+    """The first assignment waits for a quiet period this long after the last join, so that
+    the first executors up do not take everything."""
+    drain_in_flight: int = 64
+    """Open handoffs for drains at a time, beside the balancer's own budget."""
+    max_shards: int = 1_000_000
+    """Open namespaces refuse further shards: memory stays bounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorProfile:
+    """What an executor tells of itself in each heartbeat and that others need to know."""
+
+    host: str = ""
+    address: str = ""
+    zone: str = ""
+    capacity: float = 1.0
+    version: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    status: ExecutorStatus = ExecutorStatus.ACTIVE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """A live executor: a stable name and the incarnation that answers to it now."""
+
+    id: str
+    incarnation: str
+    profile: ExecutorProfile
+    joined_at_ms: int
+    predecessor: str | None = None
+    """An incarnation that was superseded and may still act: this one owns nothing until
+    that lease has run out. None when there is nothing to wait for."""
+    evicted: bool = False
+    """Closed by an operator; its shards move when its lease has run out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """One unit of ownership.
+
+    `executor` is who owns it now (None when vacant or parked), `epoch` the fencing token of
+    that assignment (0 before the first), `target` the executor that gets it next.
+    """
+
+    key: str
+    state: ShardState = ShardState.VACANT
+    executor: str | None = None
+    epoch: int = 0
+    target: str | None = None
+    overdue: bool = False
+    """The release was not acknowledged in time: the owner's lease on this shard alone is
+    no longer renewed."""
+    pin: str | None = None
+    cause: Cause = Cause.PLACED
+    next_cause: Cause | None = None
+    """Why it is being moved, while a handoff is open."""
+    previous: str | None = None
+    """The owner before this one."""
+    since_ms: int = 0
+    """Wall clock of the last assignment; for people, never compared by a rule."""
+    note: str = ""
+    """The operator's reason of a park or pin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Move everything away from a target and place nothing there, until ended."""
+
+    id: str
+    kind: TargetKind
+    target: str
+    reason: str
+    by: str
+    since_ms: int
+    moved: int = 0
+    """Shards that left the target under this drain, each by acknowledgement or lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """Place nothing on a target, leave what is there."""
+
+    kind: TargetKind
+    target: str
+    reason: str
+    by: str
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The balancer rests by an operator's order."""
+
+    reason: str
+    by: str
+    since_ms: int
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """One sharded service: its kind and its policy."""
+
+    name: str
+    kind: NamespaceKind
+    shard_count: int
+    policy: Policy
+    created_at_ms: int
+    policy_version: int = 1
+    pause: Pause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A shard and the epoch somebody speaks of."""
+
+    key: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A shard and the executor that shall own it."""
+
+    key: str
+    executor: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffStart:
+    """A move to begin: refused unless the shard is still owned under `epoch`."""
+
+    key: str
+    epoch: int
+    target: str
+    cause: Cause
