@@ -1,0 +1,188 @@
+"""Who may still act: the leader's soft leases of one namespace, and the mass-failure guard.
+
+Decides when a lease has run out on the leader's side. All times are seconds of one monotonic
+clock, the leader's own, given as arguments. Must not know what a lease protects, what is done
+when it runs out, or how a heartbeat travelled; and it never compares clocks of two machines: the
+executor counts its own, shorter, lease from the moment it *sent* the heartbeat.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+
+@dataclass(slots=True)
+class _Lease:
+    """What the leader remembers of one incarnation of an executor."""
+
+    deadline: float
+    is_closing: bool = False
+
+
+class LeaseBook:
+    """Leases of the executors of one namespace, by (executor, incarnation).
+
+    An incarnation that was superseded keeps its own lease until the caller forgets it: its
+    successor may start only when that one has run out, left or acknowledged.
+    """
+
+    def __init__(self, clock_error: float = 0.01) -> None:
+        # 1 %: quartz is a hundred times better; a virtual machine being migrated may not be.
+        self._stretch = 1.0 + clock_error
+        self._leases: dict[tuple[str, str], _Lease] = {}
+        self._incarnations: dict[str, list[str]] = {}
+        self._heard_at: dict[str, float] = {}
+        # One queue entry per lease is true: the one whose deadline is in _queued. An entry may be
+        # earlier than its lease (renewals do not touch the queue), never later.
+        self._queue: list[tuple[float, str, str]] = []
+        self._queued: dict[tuple[str, str], float] = {}
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __contains__(self, executor: str) -> bool:
+        return executor in self._incarnations
+
+    def begin_term(self, executors: Iterable[tuple[str, str]], ttl_s: float, now: float) -> None:
+        """Start over as a new leader: everyone on record has a full lease from `now`.
+
+        The former leader may have renewed any of them up to this moment, unseen by us.
+        """
+        self._leases.clear()
+        self._incarnations.clear()
+        self._heard_at.clear()
+        self._queue.clear()
+        self._queued.clear()
+        for executor, incarnation in executors:
+            self.renew(executor, incarnation, ttl_s, now)
+
+    def renew(self, executor: str, incarnation: str, ttl_s: float, received_at: float) -> bool:
+        """Note a heartbeat received at `received_at`; False while its incarnation is closing.
+
+        A deadline never moves back: with a shorter `ttl_s` the longer promise made before stands.
+        """
+        name = (executor, incarnation)
+        lease = self._leases.get(name)
+        if lease is not None and lease.is_closing:
+            return False
+        self._heard_at[executor] = max(self._heard_at.get(executor, received_at), received_at)
+        deadline = self.lease_end(received_at, ttl_s)
+        if lease is None:
+            self._leases[name] = _Lease(deadline)
+            self._incarnations.setdefault(executor, []).append(incarnation)
+            self._enqueue(deadline, name)
+        elif deadline > lease.deadline:
+            lease.deadline = deadline
+        return True
+
+    def lease_end(self, received_at: float, ttl_s: float) -> float:
+        """The moment from which a lease answered to a heartbeat cannot be valid any more."""
+        return received_at + ttl_s * self._stretch
+
+    def deadline(self, executor: str, incarnation: str) -> float | None:
+        """When this incarnation's lease runs out; None if it has none."""
+        lease = self._leases.get((executor, incarnation))
+        return None if lease is None else lease.deadline
+
+    def forget(self, executor: str, incarnation: str | None = None) -> None:
+        """Drop one incarnation of an executor, or with None the executor altogether."""
+        known = self._incarnations.get(executor, [])
+        for gone in [one for one in known if incarnation in (None, one)]:
+            known.remove(gone)
+            del self._leases[executor, gone]
+        if not known:
+            self._incarnations.pop(executor, None)
+            self._heard_at.pop(executor, None)
+
+    def expired(self, now: float) -> list[tuple[str, str]]:
+        """Incarnations whose lease has run out, closing ones too; earliest first, then by name.
+
+        They are named again at every call until they are forgotten.
+        """
+        first = self.next_deadline()
+        if first is None or first > now:
+            return []
+        over = [(one.deadline, *name) for name, one in self._leases.items() if one.deadline <= now]
+        return [(executor, incarnation) for _, executor, incarnation in sorted(over)]
+
+    def next_deadline(self, after: float | None = None) -> float | None:
+        """The earliest deadline, or the earliest one later than `after`.
+
+        With `after=now` a leader that must wait before it acts (guard, proposal under way) is not
+        woken over and over by a deadline that has passed.
+        """
+        while self._queue:
+            queued_at, executor, incarnation = self._queue[0]
+            name = (executor, incarnation)
+            lease = self._leases.get(name)
+            if lease is not None and lease.deadline == queued_at:
+                if after is None or queued_at > after:
+                    return queued_at
+                return min(
+                    (one.deadline for one in self._leases.values() if one.deadline > after),
+                    default=None,
+                )
+            heappop(self._queue)
+            if self._queued.get(name) == queued_at:
+                del self._queued[name]
+                if lease is not None:
+                    self._enqueue(lease.deadline, name)
+        return None
+
+    def last_heard(self, executor: str) -> float | None:
+        """Receipt of its last heartbeat (or the start of the term); None if unknown."""
+        return self._heard_at.get(executor)
+
+    def silent_for(self, executor: str, now: float) -> float | None:
+        """Seconds since its last heartbeat, never below 0; None if unknown."""
+        heard_at = self._heard_at.get(executor)
+        return None if heard_at is None else max(0.0, now - heard_at)
+
+    def silent(self, now: float, longer_than_s: float) -> list[str]:
+        """Executors not heard for more than `longer_than_s`, by name."""
+        heard = self._heard_at.items()
+        return sorted(executor for executor, at in heard if now - at > longer_than_s)
+
+    def add_pause(self, gap_s: float) -> None:
+        """Give everyone the time in which the leader itself stood still and could hear nobody."""
+        if gap_s <= 0.0:
+            return
+        for lease in self._leases.values():
+            lease.deadline += gap_s
+        for executor in self._heard_at:
+            self._heard_at[executor] += gap_s
+
+    def close(self, executor: str, incarnation: str) -> None:
+        """Stop renewing: an expiry, eviction or supersession of it is proposed.
+
+        Its heartbeats must not be acknowledged before the outcome is known.
+        """
+        lease = self._leases.get((executor, incarnation))
+        if lease is not None:
+            lease.is_closing = True
+
+    def reopen(self, executor: str, incarnation: str) -> None:
+        """The proposal came to nothing: it may renew again."""
+        lease = self._leases.get((executor, incarnation))
+        if lease is not None:
+            lease.is_closing = False
+
+    def is_closing(self, executor: str, incarnation: str) -> bool:
+        """Whether heartbeats of this incarnation must go unanswered for now."""
+        lease = self._leases.get((executor, incarnation))
+        return lease is not None and lease.is_closing
+
+    def _enqueue(self, deadline: float, name: tuple[str, str]) -> None:
+        queued_at = self._queued.get(name)
+        if queued_at is None or deadline < queued_at:
+            self._queued[name] = deadline
+            heappush(self._queue, (deadline, *name))
+
+
+def mass_failure(silent: int, total: int, ratio: float, at_least: int = 3) -> bool:
+    """Whether so many are silent at once that the network, not they, is the likely cause.
+
+    `silent` counts the executors not heard for more than half a lease. Below `at_least` (3: one
+    crash, and one more by coincidence, are ordinary) the guard never holds anything up.
+    """
+    return silent >= at_least and silent >= ratio * total

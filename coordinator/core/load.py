@@ -1,0 +1,189 @@
+"""How heavy each shard is: smoothed loads of one namespace, and executors' saturation signals.
+
+Decides what a report means for the mean of each shard. Means add up and peaks do not, so a
+shard's load is an exponentially weighted mean over a horizon of the mean loads reported. It
+belongs to the shard and goes with it when it moves. Must not know where shards are placed or what
+the figures are used for; an executor's report touches only the shards on record as its own.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from math import expm1, inf, log1p
+
+# A report above this is cut to it: sums of a million such loads, and their squares, stay finite,
+# so that one absurd figure cannot stop the planner. Real units are cores or calls a second.
+LOAD_MAX = 1e15
+
+# Two reports closer than this are one: nothing can be measured in between, and weights that small
+# would lose their digits.
+WINDOW_MIN_S = 1e-6
+
+# Stands for "not in the report" where None means "held, but no news of its load".
+_ABSENT = -1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSignals:
+    """An executor process's own word on saturation, which the cap on its load cannot clip."""
+
+    cpu_cores: float | None = None
+    event_loop_lag_s: float | None = None
+    backlog: float | None = None
+
+
+class LoadBook:
+    """Smoothed load of every shard of one namespace.
+
+    Per shard it keeps a sum of past windows under exponential weights, the total of those weights,
+    and when the last window ended. Their quotient is the mean with its bias corrected: a shard
+    seen for one window has that window's load, it does not ease in from zero.
+    """
+
+    def __init__(self, horizon_s: float, interval_s: float) -> None:
+        """`interval_s` is the heartbeat interval: the window assumed of an unheard executor."""
+        self._horizon_s = horizon_s
+        self._interval_s = interval_s
+        self._reported_at: dict[str, float] = {}
+        self._process: dict[str, ProcessSignals] = {}
+        # key -> [weighted sum, weight, end of the last window]; a list is written in place, which
+        # at hundreds of shards a heartbeat is twice as fast as a new record.
+        self._means: dict[str, list[float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._means)
+
+    @property
+    def horizon_s(self) -> float:
+        """The time over which the past fades to 1/e."""
+        return self._horizon_s
+
+    def set_horizon(self, horizon_s: float) -> None:
+        """Smooth over another horizon from now on; means and observed times are kept."""
+        if horizon_s == self._horizon_s:
+            return
+        for mean in self._means.values():
+            total, weight, _ = mean
+            fresh = -expm1(-self._observed_s(weight) / horizon_s)
+            mean[0], mean[1] = total / weight * fresh, fresh
+        self._horizon_s = horizon_s
+
+    def set_interval(self, interval_s: float) -> None:
+        """Take another heartbeat interval as the window of a first report."""
+        self._interval_s = interval_s
+
+    def fold(
+        self,
+        executor: str,
+        loads: Mapping[str, float | None],
+        owned: Collection[str],
+        now: float,
+    ) -> None:
+        """Take in a report that lists what `executor` holds; `owned` is what it has on record.
+
+        Owned and listed with a load: that was its mean over the window. Listed with None, or with
+        a figure that is negative or not finite: no news, the mean stays. Owned and not listed: a
+        window of zero. Listed and not owned: ignored, which bounds the book by the shards on
+        record. A report without a list changes nothing: do not call this for it.
+
+        The window runs from the executor's last report. Where there is none (a new leader, a new
+        incarnation) it is one heartbeat interval, the only length that can be presumed. A clock
+        that stands still or runs back folds nothing.
+        """
+        window_s = now - self._reported_at.get(executor, now - self._interval_s)
+        if window_s < WINDOW_MIN_S:
+            return
+        self._reported_at[executor] = now
+        fresh = -expm1(-window_s / self._horizon_s)
+        kept = 1.0 - fresh
+        means = self._means
+        for key in owned:
+            load = loads.get(key, _ABSENT)
+            if load is None:
+                continue
+            if load is _ABSENT:
+                load = 0.0
+            elif not 0.0 <= load < inf:
+                continue
+            elif load > LOAD_MAX:
+                load = LOAD_MAX
+            mean = means.get(key)
+            if mean is None:
+                means[key] = [fresh * load, fresh, now]
+            else:
+                mean[0] = mean[0] * kept + fresh * load
+                mean[1] = mean[1] * kept + fresh
+                mean[2] = now
+
+    def restart(self, executor: str) -> None:
+        """A new incarnation, or none: the next report of that name counts as a first one."""
+        self._reported_at.pop(executor, None)
+        self._process.pop(executor, None)
+
+    def forget(self, key: str) -> None:
+        """The shard was retired."""
+        self._means.pop(key, None)
+
+    def smoothed(self, key: str) -> float | None:
+        """The shard's mean load; None while it was never measured."""
+        mean = self._means.get(key)
+        return None if mean is None else mean[0] / mean[1]
+
+    def means(self) -> dict[str, float]:
+        """The mean load of every measured shard."""
+        return {key: total / weight for key, (total, weight, _) in self._means.items()}
+
+    def measured_s(self, key: str) -> float:
+        """For how many seconds in all the shard's load was reported, fading like the load does."""
+        mean = self._means.get(key)
+        return 0.0 if mean is None else self._observed_s(mean[1])
+
+    def is_settled(self, key: str, after_s: float) -> bool:
+        """Whether it was observed for long enough for its mean to be acted upon."""
+        mean = self._means.get(key)
+        return mean is not None and mean[1] >= -expm1(-after_s / self._horizon_s)
+
+    def median(self) -> float:
+        """The middle one of all measured loads, to stand for an unmeasured shard; 0 if none is.
+
+        Sorts every mean: once a pass, not once a shard.
+        """
+        ordered = sorted(self.means().values())
+        if not ordered:
+            return 0.0
+        middle = len(ordered) // 2
+        return (ordered[middle] + ordered[~middle]) / 2.0
+
+    def stale_ratio(self, keys: Collection[str], now: float, older_than_s: float) -> float:
+        """Share of `keys` that were never measured, or not within the last `older_than_s`."""
+        if not keys:
+            return 0.0
+        oldest = now - older_than_s
+        means = self._means
+        heard = sum(1 for key in keys if (mean := means.get(key)) and mean[2] >= oldest)
+        return 1.0 - heard / len(keys)
+
+    def checkpoint(self) -> list[tuple[str, float, float]]:
+        """(key, mean, weight) of every measured shard by key: all that a new leader needs."""
+        means = self._means
+        return sorted((key, total / weight, weight) for key, (total, weight, _) in means.items())
+
+    def restore(self, entries: Iterable[tuple[str, float, float]], now: float) -> None:
+        """Start warm from a checkpoint's entries; shards measured here since are left alone.
+
+        They count as reported at `now`: usable at once, and stale again if nothing follows.
+        """
+        for key, value, weight in entries:
+            if key not in self._means and 0.0 < weight <= 1.0 and 0.0 <= value <= LOAD_MAX:
+                self._means[key] = [value * weight, weight, now]
+
+    def observe_process(self, executor: str, signals: ProcessSignals) -> None:
+        """Keep an executor's latest saturation signals."""
+        self._process[executor] = signals
+
+    def process(self, executor: str) -> ProcessSignals | None:
+        """Its latest saturation signals, if it sent any."""
+        return self._process.get(executor)
+
+    def _observed_s(self, weight: float) -> float:
+        """A weight is 1 - exp(-observed / horizon): read backwards."""
+        return inf if weight >= 1.0 else -self._horizon_s * log1p(-weight)
