@@ -1,0 +1,396 @@
+"""A node's settings: one TOML file, overridden by the environment, checked as a whole.
+
+Decides what may be configured and which configurations are safe to start with. Every wrong or
+unknown key is reported in one go, with its path. It must not open sockets nor resolve names:
+the same file gives the same verdict everywhere.
+"""
+
+import difflib
+import ipaddress
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, get_args, get_origin
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from coordinator.core.types import NamespaceKind, Policy
+from coordinator.policy import PolicyFields, ShardCount, contradictions, merged
+
+ENVIRONMENT_PREFIX: Final = "SHARD_COORDINATOR__"
+DEFAULT_API_PORT: Final = 7070
+NODE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NAMESPACE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_FILE_BYTES_MAX: Final = 1 << 20
+"""No sensible file is larger; a wrong path to a log must not be parsed for minutes."""
+
+
+class LogLevel(StrEnum):
+    """The least severe event that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """Text for people, JSON lines for machines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class NodeSettings(Struct, frozen=True, kw_only=True):
+    """Who this node is, and who the members of its cluster are."""
+
+    name: str = ""
+    """Required; empty stands for absent, so that the rest can be checked as well."""
+    peers: dict[str, str] = field(default_factory=dict)
+    """Every member, this node included: name -> "host:port" of its Raft port."""
+
+
+class ApiSettings(Struct, frozen=True, kw_only=True):
+    """Where the HTTP API listens, and under which URL others reach it."""
+
+    bind: str = f"127.0.0.1:{DEFAULT_API_PORT}"
+    advertised_url: str = ""
+    """By default `http://<bind>`; to be given when the bind is a wildcard."""
+
+
+class SecuritySettings(Struct, frozen=True, kw_only=True):
+    """What protects the ports."""
+
+    insecure: bool = False
+    """Listen beyond loopback although anybody who reaches the ports may do anything."""
+
+
+class LogSettings(Struct, frozen=True, kw_only=True):
+    """What is logged, and how. Logs go to stderr."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.TEXT
+
+
+class LimitSettings(Struct, frozen=True, kw_only=True):
+    """What one node spends on its callers at most."""
+
+    connections: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
+    """Twice the waiters: each waiter is a connection, and others must still get in."""
+    watch_waiters: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """Open long polls; measured: 8,000 of them see a change in under 0.5 s."""
+    header_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 5.0
+    """A caller that has not finished its first header by then is cut off."""
+    body_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 10.0
+    """16 MiB in ten seconds needs 13 Mbit/s; slower callers are cut off."""
+    shutdown_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 3.0
+    """How long a stopping node waits for requests in progress; long polls are released first."""
+
+
+class NamespaceSettings(Struct, frozen=True, kw_only=True):
+    """A namespace that the bootstrap creates when it is absent."""
+
+    kind: NamespaceKind
+    shard_count: ShardCount | None = None
+    policy: PolicyFields = field(default_factory=PolicyFields)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Everything a node is told."""
+
+    node: NodeSettings = field(default_factory=NodeSettings)
+    api: ApiSettings = field(default_factory=ApiSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    namespaces: dict[str, NamespaceSettings] = field(default_factory=dict)
+
+    @property
+    def api_address(self) -> tuple[str, int]:
+        """Host and port that the API listens on."""
+        return split_address(self.api.bind)
+
+    @property
+    def api_url(self) -> str:
+        """The URL under which other nodes and clients reach this node's API."""
+        return self.api.advertised_url.rstrip("/") or f"http://{self.api.bind}"
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; `errors` has every fault as "path: what is wrong"."""
+
+    def __init__(self, errors: tuple[str, ...]) -> None:
+        super().__init__("\n".join(errors))
+        self.errors = errors
+
+
+def load_settings(path: str | Path, environ: Mapping[str, str]) -> Settings:
+    """The settings of a file with the environment's overrides; raises `SettingsError`."""
+    return parse_settings(_text_of(Path(path)), environ, source=str(path))
+
+
+def parse_settings(text: str, environ: Mapping[str, str], *, source: str = "settings") -> Settings:
+    """The settings of a TOML text with the environment's overrides; raises `SettingsError`."""
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise SettingsError((f"{source}: not TOML: {fault}",)) from None
+    faults = _Faults()
+    _override(tree, environ, faults)
+    settings: Settings = _built(Settings, tree, "", faults)
+    for check in _CHECKS:
+        check(settings, faults)
+    if faults.found:
+        raise SettingsError(tuple(faults.found))
+    return settings
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port" or "[v6]:port"; raises `ValueError` with what is wrong."""
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{address!r}: write an IPv6 address in brackets: [::1]:7071")
+    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port):
+        raise ValueError(f"{address!r} is not HOST:PORT")
+    if not 1 <= int(port) <= 65535:
+        raise ValueError(f"{address!r}: the port must be 1 to 65535")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host can only be reached from this machine. Names are not resolved."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Faults:
+    """Collects what is wrong; knows which paths the environment set."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.variables: dict[str, str] = {}
+        self._paths: set[str] = set()
+
+    def add(self, path: str, message: str) -> None:
+        """Record a fault at a path; what only follows from a fault at or below it is dropped."""
+        if any(known == path or known.startswith(f"{path}.") for known in self._paths):
+            return
+        self._paths.add(path)
+        variable = self.variables.get(path)
+        self.found.append(f"{path}{f' ({variable})' if variable else ''}: {message}")
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_FILE_BYTES_MAX + 1)
+        if len(data) > _FILE_BYTES_MAX:
+            raise SettingsError((f"{path}: larger than {_FILE_BYTES_MAX} bytes",))
+        return data.decode("utf-8")
+    except OSError as fault:
+        raise SettingsError((f"{path}: {fault.strerror or fault}",)) from None
+    except UnicodeDecodeError:
+        raise SettingsError((f"{path}: not UTF-8",)) from None
+
+
+def _override(tree: dict[str, Any], environ: Mapping[str, str], faults: _Faults) -> None:
+    """Write the environment's values into the tree, as TOML values where they read as such."""
+    for variable in sorted(environ):
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        *sections, last = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")
+        table, path = tree, ""
+        for section in sections:
+            name = _spelled(table, section)
+            path = f"{path}{name}."
+            below = table.setdefault(name, {})
+            if not isinstance(below, dict):
+                break
+            table = below
+        else:
+            name = _spelled(table, last)
+            table[name] = _value_of(environ[variable])
+            faults.variables[f"{path}{name}"] = variable
+
+
+def _spelled(table: Mapping[str, Any], name: str) -> str:
+    """The key as the file spells it: variables are upper case, keys need not be lower case."""
+    return next((key for key in table if key.upper() == name.upper()), name.lower())
+
+
+def _value_of(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+_NOTHING: Final = object()
+"""Stands for a value that could not be built, whose fault is recorded."""
+
+
+def _built(kind: Any, value: Any, path: str, faults: _Faults) -> Any:
+    """The value as its type wants it, or `_NOTHING`; each fault is recorded.
+
+    A faulty part is left out and its default stands in, so that the rest can be checked as well.
+    """
+    kind = _bare(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _built_struct(kind, value, path, faults)
+    if get_origin(kind) is dict:
+        if not isinstance(value, dict):
+            faults.add(path, f"must be a table, not {_named(value)}")
+            return _NOTHING
+        element = get_args(kind)[1]
+        built = {key: _built(element, item, f"{path}.{key}", faults) for key, item in value.items()}
+        return {key: item for key, item in built.items() if item is not _NOTHING}
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as fault:
+        faults.add(path, _sentence(str(fault)))
+        return _NOTHING
+
+
+def _built_struct(kind: type[Struct], value: Any, path: str, faults: _Faults) -> Any:
+    if not isinstance(value, dict):
+        faults.add(path, f"must be a table, not {_named(value)}")
+        return _NOTHING
+    prefix = f"{path}." if path else ""
+    fields = {item.name: item for item in msgspec.structs.fields(kind)}
+    for key in sorted(set(value) - set(fields)):
+        near = difflib.get_close_matches(key, fields, n=1)
+        faults.add(f"{prefix}{key}", "unknown key" + (f"; did you mean {near[0]}?" if near else ""))
+    built: dict[str, Any] = {}
+    for name, item in fields.items():
+        if name in value:
+            built[name] = _built(item.type, value[name], f"{prefix}{name}", faults)
+        elif item.required:
+            faults.add(f"{prefix}{name}", "is missing")
+    built = {name: item for name, item in built.items() if item is not _NOTHING}
+    is_whole = all(name in built for name, item in fields.items() if item.required)
+    return kind(**built) if is_whole else _NOTHING
+
+
+def _bare(kind: Any) -> Any:
+    """The table type inside `Table | UnsetType` or `Annotated[...]`, else the type itself."""
+    if isinstance(kind, UnionType):
+        tables = [
+            arm for arm in get_args(kind) if isinstance(arm, type) and issubclass(arm, Struct)
+        ]
+        return tables[0] if tables else kind
+    return kind
+
+
+def _named(value: object) -> str:
+    match value:
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"
+
+
+def _sentence(message: str) -> str:
+    """A converter's message as the end of "path: …"."""
+    return message[:1].lower() + message[1:].replace("`", "").replace(" | unset", "")
+
+
+def _check_node(settings: Settings, faults: _Faults) -> None:
+    node = settings.node
+    if not node.name:
+        faults.add("node.name", "is missing")
+    elif not NODE_NAME.fullmatch(node.name):
+        faults.add("node.name", f"{node.name!r} does not match {NODE_NAME.pattern}")
+    elif not node.peers:
+        faults.add("node.peers", "is missing")
+    elif node.name not in node.peers:
+        faults.add("node.peers", f"must contain this node, {node.name!r}, with its own address")
+    seen: dict[tuple[str, int], str] = {}
+    for name, address in node.peers.items():
+        path = f"node.peers.{name}"
+        if not NODE_NAME.fullmatch(name):
+            faults.add(path, f"{name!r} does not match {NODE_NAME.pattern}")
+        try:
+            parts = split_address(address)
+        except ValueError as fault:
+            faults.add(path, str(fault))
+            continue
+        if parts in seen:
+            faults.add(path, f"has the same address as node.peers.{seen[parts]}")
+        seen[parts] = name
+
+
+def _check_api(settings: Settings, faults: _Faults) -> None:
+    try:
+        host, _ = split_address(settings.api.bind)
+    except ValueError as fault:
+        faults.add("api.bind", str(fault))
+        return
+    url = settings.api.advertised_url
+    if not url:
+        if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+            faults.add("api.advertised_url", f"is needed as api.bind is a wildcard ({host})")
+        return
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or parts.path.rstrip("/") or parts.query or parts.fragment or parts.username:
+        faults.add("api.advertised_url", f"{url!r} is not http(s)://HOST[:PORT]")
+
+
+def _check_exposure(settings: Settings, faults: _Faults) -> None:
+    """Off loopback anybody could drain and move: that must be asked for."""
+    if settings.security.insecure:
+        return
+    own = {"api.bind": settings.api.bind}
+    if settings.node.name in settings.node.peers:
+        own[f"node.peers.{settings.node.name}"] = settings.node.peers[settings.node.name]
+    for path, address in own.items():
+        try:
+            host, _ = split_address(address)
+        except ValueError:
+            continue  # reported where it is checked
+        if not is_loopback(host):
+            faults.add(
+                path,
+                f"{host} is not loopback: there is neither TLS nor a login yet, so anybody who"
+                " reaches the port could move shards; set security.insecure = true if only"
+                " trusted machines can",
+            )
+
+
+def _check_namespaces(settings: Settings, faults: _Faults) -> None:
+    for name, namespace in settings.namespaces.items():
+        path = f"namespaces.{name}"
+        if not NAMESPACE_NAME.fullmatch(name):
+            faults.add(path, f"{name!r} does not match {NAMESPACE_NAME.pattern}")
+        if namespace.kind is NamespaceKind.FIXED and namespace.shard_count is None:
+            faults.add(f"{path}.shard_count", "is missing: a fixed namespace needs it")
+        if namespace.kind is NamespaceKind.OPEN and namespace.shard_count is not None:
+            faults.add(f"{path}.shard_count", "an open namespace has no count")
+        for at, message in contradictions(merged(Policy(), namespace.policy)):
+            faults.add(f"{path}.policy.{at}", message)
+
+
+_CHECKS: Final[tuple[Callable[[Settings, _Faults], None], ...]] = (
+    _check_node,
+    _check_api,
+    _check_exposure,
+    _check_namespaces,
+)
