@@ -1,0 +1,1 @@
+"""`shardctl`, the command line of operators."""

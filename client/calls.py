@@ -1,0 +1,291 @@
+"""What can be asked of a coordinator, as values.
+
+Decides method, path, query and body of each request and the record of its answer. Pure; it must
+not know nodes, sockets or retries.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+from client import protocol as wire
+from client import views
+
+T = TypeVar("T")
+
+ExecutorVerb = Literal["drain", "undrain", "cordon", "uncordon", "evict"]
+HostVerb = Literal["drain", "undrain", "cordon", "uncordon"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """One request, independent of the node it goes to."""
+
+    method: str
+    path: str
+    answer: type[T]
+    query: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    needs_leader: bool = False  # goes straight to the leader when it is known
+    is_mutation: bool = False  # an operator's change: carries an idempotency key
+    if_match: str = ""
+
+    @property
+    def target(self) -> str:
+        """Path and query as sent."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+    def asking(self, **query: str | int | None) -> "Call[T]":
+        """The same request with these query parameters; those that are None or empty are left."""
+        extra = tuple(
+            (name, str(value)) for name, value in query.items() if value not in {None, ""}
+        )
+        return replace(self, query=self.query + extra)
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _ns(namespace: str) -> str:
+    return f"/v1/namespaces/{_segment(namespace)}"
+
+
+def _read(path: str, answer: type[T]) -> Call[T]:
+    return Call(method="GET", path=path, answer=answer)
+
+
+def _change(
+    method: str, path: str, answer: type[T], body: Mapping[str, object] | None = None
+) -> Call[T]:
+    sent = None if body is None else {k: v for k, v in body.items() if v is not None}
+    return Call(
+        method=method,
+        path=path,
+        answer=answer,
+        body=None if sent is None else wire.encoded(sent),
+        needs_leader=True,
+        is_mutation=True,
+    )
+
+
+# ---------------------------------------------------------------------------------- executors
+
+
+def heartbeat(namespace: str, executor: str, report: wire.Heartbeat) -> Call[wire.HeartbeatAnswer]:
+    """Renew a lease."""
+    return Call(
+        method="POST",
+        path=f"{_ns(namespace)}/executors/{_segment(executor)}/heartbeat",
+        answer=wire.HeartbeatAnswer,
+        body=wire.encoded(report),
+        needs_leader=True,
+    )
+
+
+def assignments(
+    namespace: str, executor: str, incarnation: str, *, after: str | None, wait_s: float
+) -> Call[wire.AssignmentsAnswer]:
+    """An executor's set; with a cursor, as soon as it changes."""
+    path = f"{_ns(namespace)}/executors/{_segment(executor)}/assignments"
+    query = (("incarnation", incarnation), *_long_poll(after, wait_s))
+    return replace(_read(path, wire.AssignmentsAnswer), query=query)
+
+
+def acks(namespace: str, executor: str, done: wire.Acks) -> Call[wire.AcksAnswer]:
+    """What an executor has finished."""
+    return Call(
+        method="POST",
+        path=f"{_ns(namespace)}/executors/{_segment(executor)}/acks",
+        answer=wire.AcksAnswer,
+        body=wire.encoded(done),
+        needs_leader=True,
+    )
+
+
+def deregister(namespace: str, executor: str, incarnation: str) -> Call[None]:
+    """Say that an executor is gone."""
+    return Call(
+        method="DELETE",
+        path=f"{_ns(namespace)}/executors/{_segment(executor)}",
+        answer=type(None),
+        query=(("incarnation", incarnation),),
+        needs_leader=True,
+    )
+
+
+# ------------------------------------------------------------------------------------ routers
+
+
+def owner(namespace: str, key: str) -> Call[wire.OwnerAnswer]:
+    """Who owns a shard; an open namespace makes it if need be."""
+    return _read(f"{_ns(namespace)}/shards/{_segment(key)}/owner", wire.OwnerAnswer)
+
+
+def routing(namespace: str, *, after: str | None, wait_s: float) -> Call[wire.RoutingAnswer]:
+    """The routing table; with a cursor, as soon as it changes."""
+    call = _read(f"{_ns(namespace)}/routing", wire.RoutingAnswer)
+    return replace(call, query=_long_poll(after, wait_s))
+
+
+def _long_poll(after: str | None, wait_s: float) -> tuple[tuple[str, str], ...]:
+    if after is None:
+        return ()
+    return (("after", after), ("wait", f"{wait_s:g}s"))
+
+
+# ---------------------------------------------------------------------------------- operators
+
+
+def create_namespace(
+    namespace: str,
+    kind: Literal["fixed", "open"],
+    shard_count: int | None,
+    policy: Mapping[str, object] | None,
+) -> Call[views.NamespaceView]:
+    """Make a namespace, or find it already so."""
+    body = {"kind": kind, "shard_count": shard_count, "policy": policy}
+    return _change("PUT", _ns(namespace), views.NamespaceView, body)
+
+
+def namespaces() -> Call[views.NamespacesPage]:
+    """Every namespace."""
+    return _read("/v1/namespaces", views.NamespacesPage)
+
+
+def namespace(name: str) -> Call[views.NamespaceView]:
+    """One namespace with its policy."""
+    return _read(_ns(name), views.NamespaceView)
+
+
+def change_policy(
+    name: str, policy: Mapping[str, object], if_match: str
+) -> Call[views.NamespaceView]:
+    """Change the named parts of a policy."""
+    call = _change("PATCH", _ns(name), views.NamespaceView, {"policy": policy})
+    return replace(call, if_match=if_match)
+
+
+def delete_namespace(name: str, *, force: bool) -> Call[None]:
+    """Delete a namespace; with `force` also while executors live in it."""
+    call = _change("DELETE", _ns(name), type(None)).asking(confirm=name)
+    return call.asking(force="true") if force else call
+
+
+def executors(namespace: str, *, host: str | None, status: str | None) -> Call[views.ExecutorsPage]:
+    """The executors of a namespace."""
+    call = _read(f"{_ns(namespace)}/executors", views.ExecutorsPage)
+    return call.asking(host=host, status=status)
+
+
+def executor(namespace: str, name: str) -> Call[views.ExecutorView]:
+    """One executor."""
+    return _read(f"{_ns(namespace)}/executors/{_segment(name)}", views.ExecutorView)
+
+
+def executor_verb(
+    namespace: str,
+    name: str,
+    verb: ExecutorVerb,
+    *,
+    reason: str,
+    force: bool,
+    expires_in_s: float | None,
+) -> Call[views.VerbAnswer]:
+    """Drain, undrain, cordon, uncordon or evict an executor."""
+    path = f"{_ns(namespace)}/executors/{_segment(name)}/{verb}"
+    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
+    return _change("POST", path, views.VerbAnswer, body)
+
+
+def host_verb(
+    namespace: str,
+    host: str,
+    verb: HostVerb,
+    *,
+    reason: str,
+    force: bool,
+    expires_in_s: float | None,
+) -> Call[views.VerbAnswer]:
+    """The same for every executor on a host, present and future."""
+    path = f"{_ns(namespace)}/hosts/{_segment(host)}/{verb}"
+    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
+    return _change("POST", path, views.VerbAnswer, body)
+
+
+def drains(namespace: str) -> Call[views.DrainsPage]:
+    """The drains of a namespace."""
+    return _read(f"{_ns(namespace)}/drains", views.DrainsPage)
+
+
+def drain(namespace: str, drain_id: str) -> Call[views.DrainView]:
+    """One drain with its progress."""
+    return _read(f"{_ns(namespace)}/drains/{_segment(drain_id)}", views.DrainView)
+
+
+def shards(
+    namespace: str,
+    *,
+    executor: str | None,
+    state: str | None,
+    sort: str | None,
+    limit: int | None,
+    page: str | None,
+) -> Call[views.ShardsPage]:
+    """One page of shards."""
+    call = _read(f"{_ns(namespace)}/shards", views.ShardsPage)
+    return call.asking(executor=executor, state=state, sort=sort, limit=limit, page=page)
+
+
+def shard(namespace: str, key: str) -> Call[views.ShardView]:
+    """One shard: where it is and why."""
+    return _read(f"{_ns(namespace)}/shards/{_segment(key)}", views.ShardView)
+
+
+def shard_verb(
+    namespace: str,
+    key: str,
+    verb: Literal["drain", "undrain", "pin", "unpin", "move"],
+    body: Mapping[str, object],
+) -> Call[views.ShardView]:
+    """Park, free, pin, unpin or move a shard."""
+    path = f"{_ns(namespace)}/shards/{_segment(key)}/{verb}"
+    return _change("POST", path, views.ShardView, body)
+
+
+def declare_shards(namespace: str, keys: Sequence[str]) -> Call[views.DeclareAnswer]:
+    """Shards of an open namespace exist from now on."""
+    return _change("POST", f"{_ns(namespace)}/shards", views.DeclareAnswer, {"keys": list(keys)})
+
+
+def retire_shard(namespace: str, key: str) -> Call[None]:
+    """A shard of an open namespace is no longer needed."""
+    return _change("DELETE", f"{_ns(namespace)}/shards/{_segment(key)}", type(None))
+
+
+def balance(namespace: str) -> Call[views.BalanceView]:
+    """How level the fleet is."""
+    return _read(f"{_ns(namespace)}/balance", views.BalanceView)
+
+
+def balance_verb(
+    namespace: str,
+    verb: Literal["pause", "resume"],
+    *,
+    reason: str,
+    expires_in_s: float | None,
+) -> Call[views.BalanceView]:
+    """Stop or resume voluntary moves."""
+    body = {"reason": reason, "expires_in_s": expires_in_s}
+    return _change("POST", f"{_ns(namespace)}/balance/{verb}", views.BalanceView, body)
+
+
+def cluster() -> Call[views.ClusterView]:
+    """Nodes, roles, term and storage."""
+    return _read("/v1/cluster", views.ClusterView)
+
+
+def transfer_leadership(to: str | None) -> Call[views.ClusterView]:
+    """Hand the leadership to another node."""
+    return _change("POST", "/v1/cluster/transfer-leadership", views.ClusterView, {"to": to})

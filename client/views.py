@@ -1,0 +1,262 @@
+"""The wire records of operators in API version 1: policies, fleet, shards, balance, cluster.
+
+Decides the shape of what operators read, nothing else. Every field that a node may leave out has a
+default, and fields that are not known are ignored, so that an older client reads a newer node.
+"""
+
+from msgspec import Struct
+
+from client.protocol import ProcessSignals
+
+# ----------------------------------------------------------------------------------- policies
+
+
+class BalancerPolicy(Struct, frozen=True):
+    """How a namespace is balanced."""
+
+    mode: str = "on"
+    interval_s: float = 5.0
+    start_gap: float = 0.20
+    stop_gap: float = 0.10
+    quiet_mark: float | None = None
+    high_mark: float | None = None
+    smoothing_horizon_s: float = 3600.0
+    cooldown_s: float | None = None
+    move_budget_ratio: float = 0.01
+    budget_window_s: float = 60.0
+    max_in_flight: int = 32
+    max_in_flight_per_executor: int = 4
+    load_cost: float = 1.0
+
+
+class HandoffPolicy(Struct, frozen=True):
+    """How a shard passes between live executors."""
+
+    warmup: bool = False
+    release_timeout_s: float = 30.0
+
+
+class Policy(Struct, frozen=True):
+    """What a namespace is run by; the defaults are those of the contract."""
+
+    lease_ttl_s: float = 10.0
+    heartbeat_interval_s: float = 2.0
+    balancer: BalancerPolicy = BalancerPolicy()
+    initial_placement: str = "load"
+    handoff: HandoffPolicy = HandoffPolicy()
+    mass_failure_ratio: float = 0.5
+    on_lease_loss: str = "stop"
+    poison_threshold: int | None = 3
+    return_window_s: float = 30.0
+    initial_hold_s: float = 5.0
+    join_ramp_ratio: float = 0.25
+    mixed_version_hold_s: float = 600.0
+    drain_in_flight: int = 64
+    max_shards: int = 1_000_000
+    idle_shard_ttl_s: float | None = None
+
+
+class NamespaceView(Struct, frozen=True):
+    """A namespace as operators see it."""
+
+    namespace: str
+    kind: str = "open"
+    shard_count: int | None = None
+    policy: Policy = Policy()
+    executors: int = 0
+    shards: int = 0
+    cursor: str = ""
+
+
+class NamespacesPage(Struct, frozen=True):
+    """Every namespace."""
+
+    namespaces: list[NamespaceView] = []
+
+
+# -------------------------------------------------------------------------------------- fleet
+
+
+class ExecutorView(Struct, frozen=True):
+    """An executor as operators see it."""
+
+    executor: str
+    status: str = "active"
+    host: str = ""
+    address: str = ""
+    zone: str = ""
+    version: str = ""
+    capacity: float = 1.0
+    load: float | None = None
+    shards: int = 0
+    heartbeat_age_s: float | None = None
+    incarnation: str = ""
+    labels: dict[str, str] = {}
+    process: ProcessSignals | None = None
+    drain: str | None = None  # the id of the drain that empties it
+
+
+class ExecutorsPage(Struct, frozen=True):
+    """Executors of a namespace."""
+
+    executors: list[ExecutorView] = []
+
+
+class BlockedShard(Struct, frozen=True):
+    """A shard that holds up a drain, and why."""
+
+    key: str
+    reason: str = ""
+
+
+class DrainView(Struct, frozen=True):
+    """A drain on its way; drained only when every shard was acknowledged away."""
+
+    id: str
+    target: str = ""
+    state: str = "draining"
+    reason: str = ""
+    by: str = ""
+    since: str = ""
+    shards_left: int = 0
+    shards_moved: int = 0
+    blocked: list[BlockedShard] = []
+
+
+class DrainsPage(Struct, frozen=True):
+    """Drains of a namespace."""
+
+    drains: list[DrainView] = []
+
+
+class VerbAnswer(Struct, frozen=True):
+    """What an operator's verb on an executor, a host or the balancer came to.
+
+    Which fields are set depends on the verb: a drain names its `id`, an eviction says in `warning`
+    what it risks. Everything else is left at its default.
+    """
+
+    id: str | None = None
+    target: str = ""
+    state: str = ""
+    status: str = ""
+    executor: str = ""
+    host: str = ""
+    warning: str = ""
+
+
+# ------------------------------------------------------------------------------------- shards
+
+
+class MoveView(Struct, frozen=True):
+    """One past move of a shard."""
+
+    at: str = ""
+    source: str | None = None
+    target: str | None = None
+    reason: str = ""
+    epoch: int = 0
+
+
+class ShardView(Struct, frozen=True):
+    """A shard as operators see it."""
+
+    key: str
+    executor: str | None = None
+    epoch: int = 0
+    state: str = "vacant"
+    load: float | None = None
+    pinned: str | None = None
+    parked: str | None = None
+    next: str | None = None
+    cooldown_left_s: float = 0.0
+    moves: list[MoveView] = []
+    why: str = ""
+
+
+class ShardsPage(Struct, frozen=True):
+    """One page of shards; `next_page` is given back as `page` until it is null."""
+
+    shards: list[ShardView] = []
+    next_page: str | None = None
+
+
+class DeclareAnswer(Struct, frozen=True):
+    """How many of the declared shards are new."""
+
+    created: int = 0
+    existing: int = 0
+    cursor: str = ""
+
+
+# ---------------------------------------------------------------------------- balance, cluster
+
+
+class ExecutorShare(Struct, frozen=True):
+    """One executor in the balance."""
+
+    executor: str
+    load: float = 0.0
+    share: float = 0.0
+    utilisation: float = 0.0
+    shards: int = 0
+
+
+class DominantShard(Struct, frozen=True):
+    """A shard too heavy for any placement to level out."""
+
+    key: str
+    load: float = 0.0
+
+
+class PassView(Struct, frozen=True):
+    """What the last balancing pass did, and why it stopped."""
+
+    at: str = ""
+    moves: int = 0
+    stopped: str = ""
+
+
+class BalanceView(Struct, frozen=True):
+    """How level the fleet is, and how level it could be."""
+
+    mode: str = "on"
+    paused: bool = False
+    paused_reason: str = ""
+    executors: list[ExecutorShare] = []
+    hottest: float = 0.0
+    mean: float = 0.0
+    coldest: float = 0.0
+    spread: float = 0.0
+    best_possible: float = 0.0
+    gap: float = 0.0
+    static_hash: float | None = None
+    dominant: list[DominantShard] = []
+    blocked: str | None = None
+    last_pass: PassView | None = None
+
+
+class NodeView(Struct, frozen=True):
+    """One coordinator node."""
+
+    node: str
+    role: str = ""
+    api: str = ""
+    is_reachable: bool = True
+    applied_index: int = 0
+    version: str = ""
+
+
+class ClusterView(Struct, frozen=True):
+    """The cluster as the answering node sees it."""
+
+    cluster_id: str = ""
+    node: str = ""
+    leader: str | None = None
+    term: int = 0
+    has_quorum: bool = True
+    commit_index: int = 0
+    applied_index: int = 0
+    storage: str = ""
+    log_entries: int = 0
+    nodes: list[NodeView] = []
