@@ -86,6 +86,13 @@ class TargetKind(StrEnum):
     HOST = "host"
 
 
+class Fate(StrEnum):
+    """What an operator decided for a shard whatever the load: nobody runs it any more."""
+
+    PARKED = "parked"
+    RETIRED = "retired"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BalancerPolicy:
     """How eagerly load is levelled. Gaps and budgets: source `bench/data` and its README."""
@@ -194,6 +201,8 @@ class Shard:
     overdue: bool = False
     """The release was not acknowledged in time: the owner's lease on this shard alone is
     no longer renewed."""
+    fate: Fate | None = None
+    """Parked or retired by an operator, at once or as soon as its owner has stopped it."""
     pin: str | None = None
     cause: Cause = Cause.PLACED
     next_cause: Cause | None = None

@@ -1,0 +1,59 @@
+"""What must hold of a namespace's tables after every command, whatever the commands were."""
+
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import HANDOFF_STATES, Fate, Shard, ShardState
+
+_INDICES = ("_owned", "_incoming", "vacant", "in_flight")
+
+
+def namespace_faults(namespace: NamespaceState) -> list[str]:
+    """What is wrong with these tables; empty when nothing is."""
+    fresh = NamespaceState.from_image(namespace.image())
+    wrong = [
+        f"index {name} disagrees with the tables"
+        for name in _INDICES
+        if getattr(fresh, name) != getattr(namespace, name)
+    ]
+    epochs: dict[int, str] = {}
+    for key, shard in namespace.shards.items():
+        wrong.extend(f"shard {key!r}: {what}" for what in shard_faults(namespace, shard))
+        if shard.executor is not None and epochs.setdefault(shard.epoch, key) != key:
+            wrong.append(f"shards {epochs[shard.epoch]!r} and {key!r} share an epoch")
+    return wrong
+
+
+def shard_faults(namespace: NamespaceState, shard: Shard) -> list[str]:
+    """What is wrong with one shard's record."""
+    is_held = shard.state is ShardState.OWNED or shard.state in HANDOFF_STATES
+    is_moving = shard.target is not None
+    rules = (
+        (is_held == (shard.executor is not None), f"{shard.state} with owner {shard.executor}"),
+        (
+            shard.executor is None or shard.executor in namespace.executors,
+            f"owned by the unknown {shard.executor}",
+        ),
+        (shard.executor is None or shard.epoch > 0, "owned without an epoch"),
+        (
+            not is_moving or shard.target in namespace.executors,
+            f"moving to the unknown {shard.target}",
+        ),
+        (
+            not is_moving or (shard.state in HANDOFF_STATES and shard.target != shard.executor),
+            f"{shard.state} of {shard.executor} with target {shard.target}",
+        ),
+        (shard.state is not ShardState.PREPARING or is_moving, "preparing without a target"),
+        (
+            not shard.overdue or shard.state is ShardState.RELEASING,
+            f"overdue while {shard.state}",
+        ),
+        (
+            (shard.state is ShardState.PARKED)
+            == (shard.fate is Fate.PARKED and shard.executor is None),
+            f"{shard.state} with fate {shard.fate}",
+        ),
+        (
+            shard.fate is not Fate.RETIRED or shard.state is ShardState.RELEASING,
+            f"{shard.state} while being retired",
+        ),
+    )
+    return [what for holds, what in rules if not holds]

@@ -1,0 +1,68 @@
+"""What each command does to a namespace: one pure function a command, all in one table.
+
+A rule reads the namespace, writes into a `Draft` and gives an `Outcome`; the draft counts only if
+the outcome is `Applied`. So the same function serves the replicated log and a dry run.
+"""
+
+from typing import assert_never
+
+from coordinator.core import commands as c
+from coordinator.core.namespace import Draft
+from coordinator.core.rules import executors, handoffs, operators, shards
+
+
+def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C901, PLR0911, PLR0912 - a table
+    """Write what `command` changes into `draft`, or say why it may not be."""
+    match command:
+        case c.JoinExecutor():
+            return executors.join(draft, command)
+        case c.UpdateExecutor():
+            return executors.update(draft, command)
+        case c.InheritShards():
+            return executors.inherit(draft, command)
+        case c.EvictExecutor():
+            return executors.evict(draft, command)
+        case c.CloseIncarnation():
+            return executors.close(draft, command)
+        case c.AssignShards():
+            return handoffs.assign(draft, command)
+        case c.StartHandoffs():
+            return handoffs.start(draft, command)
+        case c.AbortHandoffs():
+            return handoffs.abort(draft, command)
+        case c.MarkOverdue():
+            return handoffs.mark_overdue(draft, command)
+        case c.FinishOverdue():
+            return handoffs.finish_overdue(draft, command)
+        case c.Acknowledge():
+            return handoffs.acknowledge(draft, command)
+        case c.MoveShard():
+            return handoffs.move(draft, command)
+        case c.DeclareShards():
+            return shards.declare(draft, command)
+        case c.RetireShard():
+            return shards.retire(draft, command)
+        case c.ParkShard():
+            return shards.park(draft, command)
+        case c.UnparkShard():
+            return shards.unpark(draft, command)
+        case c.PinShard():
+            return shards.pin(draft, command)
+        case c.UnpinShard():
+            return shards.unpin(draft, command)
+        case c.SetPolicy():
+            return operators.set_policy(draft, command)
+        case c.StartDrain():
+            return operators.start_drain(draft, command)
+        case c.EndDrain():
+            return operators.end_drain(draft, command)
+        case c.StartCordon():
+            return operators.start_cordon(draft, command)
+        case c.EndCordon():
+            return operators.end_cordon(draft, command)
+        case c.PauseBalancer():
+            return operators.pause(draft, command)
+        case c.ResumeBalancer():
+            return operators.resume(draft, command)
+        case _:
+            assert_never(command)

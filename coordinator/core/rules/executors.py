@@ -1,0 +1,157 @@
+"""How executors come, restart and go, and what becomes of their shards.
+
+A name is stable, an incarnation is one process life. A newer incarnation closes the older one at
+once (no more renewals) but owns nothing until the older one can act no more.
+"""
+
+from dataclasses import replace
+
+from coordinator.core.commands import (
+    Applied,
+    CloseIncarnation,
+    EvictExecutor,
+    InheritShards,
+    JoinExecutor,
+    Outcome,
+    Reason,
+    Refused,
+    UpdateExecutor,
+)
+from coordinator.core.namespace import Draft
+from coordinator.core.rules.handoffs import complete, keep
+from coordinator.core.types import (
+    Cause,
+    CloseCause,
+    Executor,
+    ShardState,
+)
+
+EXECUTORS_MAX = 10_000
+"""Per namespace: ten times the size the planner is measured at; a runaway of made-up names ends
+here."""
+
+
+def join(draft: Draft, command: JoinExecutor) -> Outcome:
+    """Let an incarnation in, closing the one before it."""
+    over = draft.base.closed.get((command.executor, command.incarnation))
+    if over is not None:
+        return closed(command.executor, command.incarnation, over)
+    record = draft.executor(command.executor)
+    if record is None:
+        if len(draft.base.executors) >= EXECUTORS_MAX:
+            return Refused(
+                Reason.QUOTA_EXCEEDED, f"the namespace holds {EXECUTORS_MAX} executors already"
+            )
+        draft.executors[command.executor] = Executor(
+            id=command.executor,
+            incarnation=command.incarnation,
+            profile=command.profile,
+            joined_at_ms=command.at_ms,
+        )
+        return Applied(resource=command.executor, created=True)
+    if record.incarnation == command.incarnation:
+        if record.evicted:
+            return closed(command.executor, command.incarnation, CloseCause.EVICTED)
+        if record.profile != command.profile:
+            draft.executors[command.executor] = replace(record, profile=command.profile)
+        return Applied(resource=command.executor)
+    _supersede(draft, record, command)
+    return Applied(resource=command.executor, created=True)
+
+
+def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
+    """Close the incarnation on record; what it may still run waits for it or passes at once.
+
+    An incarnation that itself waits for a predecessor never owned anything, so that predecessor
+    stays the one to wait for.
+    """
+    draft.closed.append((record.id, record.incarnation, CloseCause.SUPERSEDED))
+    holder = record.predecessor or record.incarnation
+    is_gone = command.predecessor_dead == holder or not draft.base.owned(record.id)
+    draft.executors[record.id] = Executor(
+        id=record.id,
+        incarnation=command.incarnation,
+        profile=command.profile,
+        joined_at_ms=command.at_ms,
+        predecessor=None if is_gone else holder,
+    )
+    if is_gone:
+        _pass_over(draft, record.id, command.at_ms)
+
+
+def inherit(draft: Draft, command: InheritShards) -> Outcome:
+    """The superseded incarnation can act no more: its successor gets its shards."""
+    record = draft.executor(command.executor)
+    if record is None or record.predecessor != command.predecessor:
+        return Refused(Reason.CONFLICT, f"{command.executor!r} waits for no such predecessor")
+    draft.executors[record.id] = replace(record, predecessor=None)
+    _pass_over(draft, record.id, command.at_ms)
+    return Applied(resource=record.id, count=len(draft.shards))
+
+
+def _pass_over(draft: Draft, executor: str, at_ms: int) -> None:
+    """New epochs for all that a dead incarnation owned; its open handoffs away go through."""
+    for key in sorted(draft.base.owned(executor)):
+        shard = draft.base.shards[key]
+        if shard.state is ShardState.RELEASING:
+            complete(draft, shard, at_ms)
+        else:
+            draft.grant(shard, executor, Cause.RESTART, at_ms)
+
+
+def update(draft: Draft, command: UpdateExecutor) -> Outcome:
+    """A live incarnation tells something new of itself."""
+    record = draft.executor(command.executor)
+    if record is None or record.incarnation != command.incarnation or record.evicted:
+        over = draft.base.closed.get((command.executor, command.incarnation), CloseCause.EXPIRED)
+        return closed(command.executor, command.incarnation, over)
+    if record.profile != command.profile:
+        draft.executors[record.id] = replace(record, profile=command.profile)
+    return Applied(resource=record.id)
+
+
+def evict(draft: Draft, command: EvictExecutor) -> Outcome:
+    """Close an incarnation by order; the leader moves its shards when its lease has run out."""
+    record = draft.executor(command.executor)
+    if record is None:
+        return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
+    if not record.evicted:
+        draft.closed.append((record.id, record.incarnation, CloseCause.EVICTED))
+        draft.executors[record.id] = replace(record, evicted=True)
+    return Applied(resource=record.id)
+
+
+def close(draft: Draft, command: CloseIncarnation) -> Outcome:
+    """An incarnation is over for good: re-home its shards in the same breath."""
+    record = draft.executor(command.executor)
+    if record is None or record.incarnation != command.incarnation:
+        return Refused(
+            Reason.CONFLICT, f"{command.incarnation!r} of {command.executor!r} is not on record"
+        )
+    if record.predecessor is not None:
+        return Refused(
+            Reason.CONFLICT, f"{record.predecessor!r} may still act for {command.executor!r}"
+        )
+    draft.closed.append((record.id, record.incarnation, command.cause))
+    draft.executors[record.id] = None
+    for key in sorted(draft.base.incoming(record.id)):
+        keep(draft, draft.base.shards[key], command.at_ms)
+    cause = Cause.LEAVING if command.cause is CloseCause.LEFT else Cause.LOST
+    wanted = {placement.key: placement.executor for placement in command.placements}
+    for key in sorted(draft.base.owned(record.id)):
+        shard = draft.base.shards[key]
+        target = shard.target or wanted.get(key)
+        if shard.fate is None and target is not None and draft.is_open(target):
+            draft.grant(shard, target, cause, command.at_ms)
+        else:
+            draft.free(shard, cause)
+    return Applied(resource=record.id, count=len(draft.shards))
+
+
+def closed(executor: str, incarnation: str, cause: CloseCause) -> Refused:
+    """The refusal a closed incarnation hears."""
+    return Refused(
+        Reason.INCARNATION_CLOSED,
+        f"incarnation {incarnation!r} of {executor!r} is over: {cause}",
+        cause=cause,
+    )

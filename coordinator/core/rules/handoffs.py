@@ -1,0 +1,203 @@
+"""How a shard gets an owner and changes hands.
+
+`owned(A)` → `preparing(A, B)` (only with warm-up) → `releasing(A, B)` → `owned(B, new epoch)`.
+Each arrow is one commit. An owner is never replaced before it acknowledged its stop, or before
+the leader vouches (`FinishOverdue`, `CloseIncarnation`) that its lease has run out.
+"""
+
+from dataclasses import replace
+
+from coordinator.core.commands import (
+    AbortHandoffs,
+    Acknowledge,
+    Applied,
+    AssignShards,
+    FinishOverdue,
+    MarkOverdue,
+    MoveShard,
+    Outcome,
+    Reason,
+    Refused,
+    StartHandoffs,
+)
+from coordinator.core.namespace import Draft
+from coordinator.core.types import HANDOFF_STATES, Cause, Claim, Fate, Shard, ShardState
+
+
+def assign(draft: Draft, command: AssignShards) -> Outcome:
+    """Give vacant shards to open executors; a placement that no longer fits is skipped."""
+    count = 0
+    for placement in command.placements:
+        shard = draft.shard(placement.key)
+        if shard is None or shard.state is not ShardState.VACANT:
+            continue
+        if draft.is_open(placement.executor):
+            draft.grant(shard, placement.executor, command.cause, command.at_ms)
+            count += 1
+    return Applied(count=count)
+
+
+def start(draft: Draft, command: StartHandoffs) -> Outcome:
+    """Begin moves; one whose shard or target has changed meanwhile is skipped."""
+    count = 0
+    for move_ in command.moves:
+        shard = draft.shard(move_.key)
+        if shard is None or shard.state is not ShardState.OWNED or shard.epoch != move_.epoch:
+            continue
+        if move_.target == shard.executor or not draft.is_open(move_.target):
+            continue
+        if shard.pin is not None and shard.pin != move_.target and move_.cause is Cause.BALANCE:
+            continue
+        begin(draft, shard, move_.target, move_.cause)
+        count += 1
+    return Applied(count=count)
+
+
+def begin(draft: Draft, shard: Shard, target: str, cause: Cause) -> None:
+    """Open one handoff."""
+    warmup = draft.base.info.policy.handoff.warmup
+    state = ShardState.PREPARING if warmup else ShardState.RELEASING
+    draft.put(replace(shard, state=state, target=target, next_cause=cause))
+
+
+def move(draft: Draft, command: MoveShard) -> Outcome:
+    """An operator's move: the same handoff, with every obstacle named."""
+    shard = draft.shard(command.key)
+    if shard is None:
+        return Refused(Reason.SHARD_NOT_FOUND, f"no shard {command.key!r}")
+    if shard.fate is not None:
+        return Refused(Reason.SHARD_PARKED, f"shard {command.key!r} is {shard.fate}")
+    if draft.executor(command.target) is None:
+        return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.target!r}")
+    if command.target in (shard.target, shard.executor) and (
+        shard.state is ShardState.OWNED or shard.target == command.target
+    ):
+        return Applied(resource=command.key)
+    if not draft.is_open(command.target):
+        return Refused(
+            Reason.CONFLICT,
+            f"executor {command.target!r} takes no shards: it is closed to new ones",
+        )
+    if shard.pin is not None and shard.pin != command.target:
+        return Refused(Reason.CONFLICT, f"shard {command.key!r} is pinned to {shard.pin!r}")
+    if shard.state in HANDOFF_STATES:
+        return Refused(Reason.CONFLICT, f"shard {command.key!r} is being moved already")
+    if shard.state is ShardState.VACANT:
+        draft.grant(shard, command.target, Cause.OPERATOR, command.at_ms)
+    else:
+        begin(draft, shard, command.target, Cause.OPERATOR)
+    return Applied(resource=command.key)
+
+
+def abort(draft: Draft, command: AbortHandoffs) -> Outcome:
+    """End handoffs in favour of the owner; only while they are the ones that are meant."""
+    count = 0
+    for claim in command.claims:
+        shard = _in_handoff(draft, claim)
+        if shard is not None and shard.fate is None:
+            keep(draft, shard, command.at_ms)
+            count += 1
+    return Applied(count=count)
+
+
+def keep(draft: Draft, shard: Shard, at_ms: int) -> None:
+    """Give a shard in handoff back to its owner: its epoch lives on only if it never stopped."""
+    if shard.state is ShardState.PREPARING:
+        draft.put(replace(shard, state=ShardState.OWNED, target=None, next_cause=None))
+    elif shard.executor is not None:
+        draft.grant(shard, shard.executor, shard.cause, at_ms)
+
+
+def mark_overdue(draft: Draft, command: MarkOverdue) -> Outcome:
+    """From now on the heartbeat answers of the owner do not renew these shards."""
+    count = 0
+    for claim in command.claims:
+        shard = _in_handoff(draft, claim)
+        if shard is not None and shard.state is ShardState.RELEASING and not shard.overdue:
+            draft.put(replace(shard, overdue=True))
+            count += 1
+    return Applied(count=count)
+
+
+def finish_overdue(draft: Draft, command: FinishOverdue) -> Outcome:
+    """The leader vouches that these shards' own leases have run out."""
+    count = 0
+    for claim in command.claims:
+        shard = _in_handoff(draft, claim)
+        if shard is not None and shard.overdue:
+            complete(draft, shard, command.at_ms)
+            count += 1
+    return Applied(count=count)
+
+
+def complete(draft: Draft, shard: Shard, at_ms: int) -> None:
+    """The owner of a shard in handoff acts no more: hand it over, or set it free."""
+    cause = shard.next_cause or Cause.OPERATOR
+    if shard.fate is None and shard.target is not None and draft.is_open(shard.target):
+        draft.grant(shard, shard.target, cause, at_ms)
+    else:
+        draft.free(shard, cause)
+
+
+def acknowledge(draft: Draft, command: Acknowledge) -> Outcome:
+    """Take an executor's word for what it did; late and repeated words change nothing."""
+    record = draft.executor(command.executor)
+    if record is None or record.incarnation != command.incarnation or record.evicted:
+        cause = draft.base.closed.get((command.executor, command.incarnation))
+        return Refused(
+            Reason.INCARNATION_CLOSED,
+            f"incarnation {command.incarnation!r} of {command.executor!r} is over",
+            cause=cause or "expired",
+        )
+    count = 0
+    for claim in command.released:
+        shard = _in_handoff(draft, claim)
+        if shard is None or shard.executor != command.executor:
+            continue
+        if shard.state is ShardState.RELEASING:
+            complete(draft, shard, command.at_ms)
+            count += 1
+    for claim in command.prepared:
+        shard = _in_handoff(draft, claim)
+        if shard is None or shard.target != command.executor:
+            continue
+        if shard.state is ShardState.PREPARING:
+            draft.put(replace(shard, state=ShardState.RELEASING))
+            count += 1
+    for claim in command.failed:
+        count += _fail(draft, claim, command)
+    return Applied(count=count)
+
+
+def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
+    """A start or a warm-up failed: place the shard elsewhere, or leave it where it serves."""
+    shard = draft.shard(claim.key)
+    if shard is None or shard.epoch != claim.epoch:
+        return 0
+    if shard.state is ShardState.OWNED and shard.executor == command.executor:
+        draft.free(shard, Cause.FAILED)
+        return 1
+    if shard.state is ShardState.PREPARING and shard.target == command.executor:
+        keep(draft, shard, command.at_ms)
+        return 1
+    return 0
+
+
+def _in_handoff(draft: Draft, claim: Claim) -> Shard | None:
+    shard = draft.shard(claim.key)
+    if shard is None or shard.state not in HANDOFF_STATES or shard.epoch != claim.epoch:
+        return None
+    return shard
+
+
+def release_for(draft: Draft, shard: Shard, fate: Fate) -> None:
+    """Let the owner stop a shard that nobody shall run afterwards."""
+    draft.put(
+        replace(
+            shard,
+            state=ShardState.RELEASING,
+            target=None,
+            fate=fate,
+            next_cause=Cause.OPERATOR,
+        )
+    )

@@ -1,0 +1,126 @@
+"""What operators order for a whole namespace or for an executor or host in it."""
+
+from dataclasses import replace
+from typing import Final
+
+from coordinator.core.commands import (
+    Applied,
+    EndCordon,
+    EndDrain,
+    Outcome,
+    PauseBalancer,
+    Reason,
+    Refused,
+    ResumeBalancer,
+    SetPolicy,
+    StartCordon,
+    StartDrain,
+)
+from coordinator.core.namespace import Draft
+from coordinator.core.types import Cordon, Drain, Pause, TargetKind
+
+ORDERS_MAX: Final = 10_000
+"""Drains, and cordons, per namespace: as many as there may be executors."""
+
+
+def set_policy(draft: Draft, command: SetPolicy) -> Outcome:
+    """Replace the policy, if the one it was made from is still current."""
+    info = draft.base.info
+    if command.expected_version not in (None, info.policy_version):
+        return Refused(
+            Reason.PRECONDITION_FAILED,
+            f"the policy is at version {info.policy_version}, not {command.expected_version}",
+        )
+    if command.policy != info.policy:
+        draft.info = replace(info, policy=command.policy, policy_version=info.policy_version + 1)
+    return Applied(resource=info.name)
+
+
+def start_drain(draft: Draft, command: StartDrain) -> Outcome:
+    """Owe every shard of the target elsewhere; draining twice is draining once."""
+    target = (command.kind, command.target)
+    existing = draft.base.drains.get(target)
+    if existing is not None:
+        return Applied(resource=existing.id)
+    refusal = _unknown_executor(draft, command.kind, command.target)
+    if refusal is not None:
+        return refusal
+    if len(draft.base.drains) >= ORDERS_MAX:
+        return Refused(Reason.QUOTA_EXCEEDED, f"{ORDERS_MAX} drains are in force already")
+    draft.drains[target] = Drain(
+        id=command.id,
+        kind=command.kind,
+        target=command.target,
+        reason=command.reason,
+        by=command.by,
+        since_ms=command.at_ms,
+    )
+    return Applied(resource=command.id, created=True)
+
+
+def end_drain(draft: Draft, command: EndDrain) -> Outcome:
+    """Let the target be used again; `count` is 0 when no drain was in force."""
+    target = (command.kind, command.target)
+    existing = draft.base.drains.get(target)
+    if existing is None:
+        return Applied(resource=command.target)
+    draft.drains[target] = None
+    return Applied(resource=existing.id, count=1)
+
+
+def start_cordon(draft: Draft, command: StartCordon) -> Outcome:
+    """Place nothing on the target; what is there stays."""
+    target = (command.kind, command.target)
+    if target in draft.base.cordons:
+        return Applied(resource=command.target)
+    refusal = _unknown_executor(draft, command.kind, command.target)
+    if refusal is not None:
+        return refusal
+    if len(draft.base.cordons) >= ORDERS_MAX:
+        return Refused(Reason.QUOTA_EXCEEDED, f"{ORDERS_MAX} cordons are in force already")
+    draft.cordons[target] = Cordon(
+        kind=command.kind,
+        target=command.target,
+        reason=command.reason,
+        by=command.by,
+        since_ms=command.at_ms,
+    )
+    return Applied(resource=command.target, created=True)
+
+
+def end_cordon(draft: Draft, command: EndCordon) -> Outcome:
+    """Place on the target again; `count` is 0 when no cordon was in force."""
+    target = (command.kind, command.target)
+    if target not in draft.base.cordons:
+        return Applied(resource=command.target)
+    draft.cordons[target] = None
+    return Applied(resource=command.target, count=1)
+
+
+def pause(draft: Draft, command: PauseBalancer) -> Outcome:
+    """No voluntary moves; a second pause replaces the first."""
+    draft.info = replace(
+        draft.base.info,
+        pause=Pause(
+            reason=command.reason,
+            by=command.by,
+            since_ms=command.at_ms,
+            until_ms=command.until_ms,
+        ),
+    )
+    return Applied(resource=draft.base.info.name)
+
+
+def resume(draft: Draft, command: ResumeBalancer) -> Outcome:
+    """Voluntary moves again; `count` is 0 when nothing was paused."""
+    if draft.base.info.pause is None:
+        return Applied(resource=command.namespace)
+    draft.info = replace(draft.base.info, pause=None)
+    return Applied(resource=command.namespace, count=1)
+
+
+def _unknown_executor(draft: Draft, kind: TargetKind, target: str) -> Refused | None:
+    """A host may be named before its executors come; an executor must be there."""
+    if kind is TargetKind.EXECUTOR and draft.executor(target) is None:
+        return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {target!r}")
+    return None

@@ -1,0 +1,108 @@
+"""What operators and look-ups do to single shards: declare, retire, park, pin."""
+
+from dataclasses import replace
+
+from coordinator.core.commands import (
+    Applied,
+    DeclareShards,
+    Outcome,
+    ParkShard,
+    PinShard,
+    Reason,
+    Refused,
+    RetireShard,
+    UnparkShard,
+    UnpinShard,
+)
+from coordinator.core.namespace import Draft
+from coordinator.core.rules.handoffs import release_for
+from coordinator.core.types import Cause, Fate, NamespaceKind, Shard, ShardState
+
+
+def declare(draft: Draft, command: DeclareShards) -> Outcome:
+    """Make keys known; those already known are left alone."""
+    info = draft.base.info
+    fresh = [key for key in dict.fromkeys(command.keys) if draft.shard(key) is None]
+    if not fresh:
+        return Applied()
+    if info.kind is NamespaceKind.FIXED:
+        return Refused(
+            Reason.SHARD_NOT_FOUND, f"namespace {info.name!r} is fixed: no shard {fresh[0]!r}"
+        )
+    room = info.policy.max_shards - len(draft.base.shards)
+    if len(fresh) > room:
+        return Refused(
+            Reason.QUOTA_EXCEEDED,
+            f"{len(fresh)} new shards, but max_shards leaves room for {max(room, 0)}",
+        )
+    for key in fresh:
+        draft.put(Shard(key=key))
+    return Applied(count=len(fresh), created=True)
+
+
+def retire(draft: Draft, command: RetireShard) -> Outcome:
+    """Forget a shard of an open namespace, as soon as its owner has stopped it."""
+    if draft.base.info.kind is NamespaceKind.FIXED:
+        return Refused(Reason.CONFLICT, "shards of a fixed namespace cannot be retired; park them")
+    shard = draft.shard(command.key)
+    if shard is None:
+        return _missing(command.key)
+    if shard.executor is None:
+        draft.shards[command.key] = None
+    elif shard.fate is not Fate.RETIRED:
+        release_for(draft, shard, Fate.RETIRED)
+    return Applied(resource=command.key)
+
+
+def park(draft: Draft, command: ParkShard) -> Outcome:
+    """Nobody shall run the shard: its owner stops it, routers are told."""
+    shard = draft.shard(command.key)
+    if shard is None:
+        return _missing(command.key)
+    if shard.fate is Fate.RETIRED:
+        return Refused(Reason.CONFLICT, f"shard {command.key!r} is being retired")
+    if shard.fate is None:
+        shard = replace(shard, note=command.note)
+        if shard.executor is None:
+            draft.free(replace(shard, fate=Fate.PARKED), Cause.OPERATOR)
+        else:
+            release_for(draft, shard, Fate.PARKED)
+    return Applied(resource=command.key)
+
+
+def unpark(draft: Draft, command: UnparkShard) -> Outcome:
+    """Somebody shall run the shard again; a stop under way still ends first."""
+    shard = draft.shard(command.key)
+    if shard is None:
+        return _missing(command.key)
+    if shard.fate is Fate.PARKED:
+        state = ShardState.VACANT if shard.executor is None else shard.state
+        draft.put(replace(shard, fate=None, state=state, note=""))
+        return Applied(resource=command.key, count=1)
+    return Applied(resource=command.key)
+
+
+def pin(draft: Draft, command: PinShard) -> Outcome:
+    """Bind a shard to an executor; the leader brings it there by handoff."""
+    shard = draft.shard(command.key)
+    if shard is None:
+        return _missing(command.key)
+    if draft.executor(command.executor) is None:
+        return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
+    if (shard.pin, shard.note) != (command.executor, command.note):
+        draft.put(replace(shard, pin=command.executor, note=command.note))
+    return Applied(resource=command.key)
+
+
+def unpin(draft: Draft, command: UnpinShard) -> Outcome:
+    """Leave the shard to the balancer again."""
+    shard = draft.shard(command.key)
+    if shard is None:
+        return _missing(command.key)
+    if shard.pin is not None:
+        draft.put(replace(shard, pin=None, note=""))
+    return Applied(resource=command.key)
+
+
+def _missing(key: str) -> Refused:
+    return Refused(Reason.SHARD_NOT_FOUND, f"no shard {key!r}")

@@ -1,0 +1,221 @@
+"""The replicated state of the whole cluster, and its one door: `ClusterState.apply`.
+
+`apply` is total: a broken rule is a `Refused`, never an exception, since every node applies the
+same entry and none may stop at it. Nothing here iterates a set or asks a clock.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.commands import (
+    Applied,
+    Bootstrap,
+    CreateNamespace,
+    DeleteNamespace,
+    Entry,
+    NamespaceCommand,
+    Once,
+    Outcome,
+    Reason,
+    Refused,
+)
+from coordinator.core.invariants import namespace_faults
+from coordinator.core.namespace import Draft, NamespaceImage, NamespaceState
+from coordinator.core.rules import decide
+from coordinator.core.types import EPOCH_MAX, Namespace, NamespaceKind, Shard
+
+ONCE_MAX: Final = 10_000
+"""Idempotency keys remembered: an operator's retries come within minutes."""
+
+NAMESPACES_MAX: Final = 1_000
+"""Each costs a leader pass and a planner; a runaway of made-up names ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """All that a snapshot holds."""
+
+    cluster_id: str
+    next_epoch: int
+    next_revision: int
+    once: tuple[tuple[str, str, Outcome], ...]
+    namespaces: tuple[NamespaceImage, ...]
+
+
+class ClusterState:
+    """Namespaces, the epoch counter, the revision counter and remembered idempotency keys."""
+
+    __slots__ = ("_once", "cluster_id", "namespaces", "next_epoch", "next_revision")
+
+    def __init__(self) -> None:
+        self.cluster_id: str | None = None
+        self.namespaces: dict[str, NamespaceState] = {}
+        self.next_epoch = 1
+        self.next_revision = 1
+        self._once: dict[str, tuple[str, Outcome]] = {}
+
+    def apply(self, entry: Entry) -> Outcome:
+        """Carry out one replicated command.
+
+        The same entries in the same order give the same state and the same outcomes on every node.
+        """
+        if isinstance(entry, Once):
+            remembered = self._recall(entry)
+            if remembered is not None:
+                return remembered
+            outcome = self._apply(entry.command)
+            self._once[entry.key] = (entry.digest, outcome)
+            while len(self._once) > ONCE_MAX:
+                del self._once[next(iter(self._once))]
+            return outcome
+        return self._apply(entry)
+
+    def check(self, entry: Entry) -> Outcome:
+        """What `apply` would answer now; changes nothing."""
+        if isinstance(entry, Once):
+            return self._recall(entry) or self.check(entry.command)
+        match entry:
+            case Bootstrap():
+                return self._check_bootstrap(entry)
+            case CreateNamespace():
+                return self._check_create(entry)
+            case DeleteNamespace():
+                return self._check_delete(entry)
+            case _:
+                return self._decide(entry)[1]
+
+    def _recall(self, once: Once) -> Outcome | None:
+        if once.key not in self._once:
+            return None
+        digest, outcome = self._once[once.key]
+        if digest == once.digest:
+            return outcome
+        return Refused(
+            Reason.IDEMPOTENCY_KEY_REUSED,
+            f"idempotency key {once.key!r} came with another request before",
+        )
+
+    def _apply(
+        self, command: Bootstrap | CreateNamespace | DeleteNamespace | NamespaceCommand
+    ) -> Outcome:
+        match command:
+            case Bootstrap():
+                outcome = self._check_bootstrap(command)
+                if isinstance(outcome, Applied):
+                    self.cluster_id = command.cluster_id
+                    self.next_epoch = max(self.next_epoch, command.epoch_base)
+                return outcome
+            case CreateNamespace():
+                outcome = self._check_create(command)
+                if isinstance(outcome, Applied) and outcome.created:
+                    self._create(command)
+                return outcome
+            case DeleteNamespace():
+                outcome = self._check_delete(command)
+                if isinstance(outcome, Applied):
+                    del self.namespaces[command.namespace]
+                return outcome
+            case _:
+                draft, outcome = self._decide(command)
+                if isinstance(outcome, Applied) and draft is not None and not draft.is_empty:
+                    draft.base.commit(draft, self._take_revision())
+                    self.next_epoch = draft.next_epoch
+                return outcome
+
+    def _decide(self, command: NamespaceCommand) -> tuple[Draft | None, Outcome]:
+        namespace = self.namespaces.get(command.namespace)
+        if namespace is None:
+            return None, Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {command.namespace!r}")
+        draft = Draft(namespace, self.next_epoch)
+        outcome = decide(draft, command)
+        if draft.next_epoch > EPOCH_MAX:
+            return None, Refused(Reason.QUOTA_EXCEEDED, "the epoch counter is used up")
+        return draft, outcome
+
+    def _take_revision(self) -> int:
+        revision = self.next_revision
+        self.next_revision += 1
+        return revision
+
+    def _check_bootstrap(self, command: Bootstrap) -> Outcome:
+        if self.cluster_id is not None:
+            return Refused(Reason.CONFLICT, f"this is cluster {self.cluster_id!r} already")
+        return Applied(resource=command.cluster_id, created=True)
+
+    def _check_create(self, command: CreateNamespace) -> Outcome:
+        existing = self.namespaces.get(command.namespace)
+        if existing is not None:
+            info = existing.info
+            if (info.kind, info.shard_count) == (command.kind, command.shard_count):
+                return Applied(resource=command.namespace)
+            return Refused(
+                Reason.NAMESPACE_EXISTS,
+                f"namespace {command.namespace!r} exists: {info.kind}, {info.shard_count} shards",
+            )
+        if len(self.namespaces) >= NAMESPACES_MAX:
+            return Refused(Reason.QUOTA_EXCEEDED, f"{NAMESPACES_MAX} namespaces exist already")
+        if command.kind is NamespaceKind.FIXED and not (
+            1 <= command.shard_count <= command.policy.max_shards
+        ):
+            return Refused(Reason.INVALID, f"shard_count must be 1 to {command.policy.max_shards}")
+        return Applied(resource=command.namespace, created=True)
+
+    def _create(self, command: CreateNamespace) -> None:
+        info = Namespace(
+            name=command.namespace,
+            kind=command.kind,
+            shard_count=command.shard_count,
+            policy=command.policy,
+            created_at_ms=command.at_ms,
+        )
+        created = NamespaceState(info, self._take_revision())
+        if command.kind is NamespaceKind.FIXED:
+            draft = Draft(created, self.next_epoch)
+            for number in range(command.shard_count):
+                draft.put(Shard(key=str(number)))
+            created.commit(draft, self._take_revision())
+        self.namespaces[command.namespace] = created
+
+    def _check_delete(self, command: DeleteNamespace) -> Outcome:
+        namespace = self.namespaces.get(command.namespace)
+        if namespace is None:
+            return Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {command.namespace!r}")
+        if namespace.executors and not command.force:
+            return Refused(
+                Reason.NAMESPACE_NOT_EMPTY,
+                f"{len(namespace.executors)} executors live in {command.namespace!r}",
+            )
+        return Applied(resource=command.namespace)
+
+    def image(self) -> ClusterImage:
+        """An immutable view for a snapshot."""
+        return ClusterImage(
+            cluster_id=self.cluster_id or "",
+            next_epoch=self.next_epoch,
+            next_revision=self.next_revision,
+            once=tuple((key, digest, o) for key, (digest, o) in self._once.items()),
+            namespaces=tuple(n.image() for n in self.namespaces.values()),
+        )
+
+    @classmethod
+    def from_image(cls, image: ClusterImage) -> "ClusterState":
+        """The state a snapshot holds."""
+        state = cls()
+        state.cluster_id = image.cluster_id or None
+        state.next_epoch = image.next_epoch
+        state.next_revision = image.next_revision
+        state._once = {key: (digest, outcome) for key, digest, outcome in image.once}
+        state.namespaces = {n.info.name: NamespaceState.from_image(n) for n in image.namespaces}
+        return state
+
+    def check_invariants(self) -> list[str]:
+        """What is wrong with the state; empty when nothing is."""
+        wrong: list[str] = []
+        for name, namespace in self.namespaces.items():
+            wrong.extend(f"{name}: {what}" for what in namespace_faults(namespace))
+            newest = max((s.epoch for s in namespace.shards.values()), default=0)
+            if newest >= self.next_epoch:
+                wrong.append(f"{name}: epoch {newest} was never handed out")
+            if namespace.revision >= self.next_revision:
+                wrong.append(f"{name}: revision {namespace.revision} was never handed out")
+        return wrong
