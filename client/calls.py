@@ -27,7 +27,7 @@ class Call(Generic[T]):
     answer: type[T]
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
-    needs_leader: bool = False  # goes straight to the leader when it is known
+    needs_leader: bool = False  # goes straight to the leader when it is known, else to any node
     is_mutation: bool = False  # an operator's change: carries an idempotency key
     if_match: str = ""
 
@@ -54,6 +54,11 @@ def _ns(namespace: str) -> str:
 
 def _read(path: str, answer: type[T]) -> Call[T]:
     return Call(method="GET", path=path, answer=answer)
+
+
+def _look(path: str, answer: type[T]) -> Call[T]:
+    """An operator's read: of the leader, which has the loads and what was changed just now."""
+    return replace(_read(path, answer), needs_leader=True)
 
 
 def _change(
@@ -151,12 +156,12 @@ def create_namespace(
 
 def namespaces() -> Call[views.NamespacesPage]:
     """Every namespace."""
-    return _read("/v1/namespaces", views.NamespacesPage)
+    return _look("/v1/namespaces", views.NamespacesPage)
 
 
 def namespace(name: str) -> Call[views.NamespaceView]:
     """One namespace with its policy."""
-    return _read(_ns(name), views.NamespaceView)
+    return _look(_ns(name), views.NamespaceView)
 
 
 def change_policy(
@@ -175,13 +180,13 @@ def delete_namespace(name: str, *, force: bool) -> Call[None]:
 
 def executors(namespace: str, *, host: str | None, status: str | None) -> Call[views.ExecutorsPage]:
     """The executors of a namespace."""
-    call = _read(f"{_ns(namespace)}/executors", views.ExecutorsPage)
+    call = _look(f"{_ns(namespace)}/executors", views.ExecutorsPage)
     return call.asking(host=host, status=status)
 
 
 def executor(namespace: str, name: str) -> Call[views.ExecutorView]:
     """One executor."""
-    return _read(f"{_ns(namespace)}/executors/{_segment(name)}", views.ExecutorView)
+    return _look(f"{_ns(namespace)}/executors/{_segment(name)}", views.ExecutorView)
 
 
 def executor_verb(
@@ -216,12 +221,12 @@ def host_verb(
 
 def drains(namespace: str) -> Call[views.DrainsPage]:
     """The drains of a namespace."""
-    return _read(f"{_ns(namespace)}/drains", views.DrainsPage)
+    return _look(f"{_ns(namespace)}/drains", views.DrainsPage)
 
 
 def drain(namespace: str, drain_id: str) -> Call[views.DrainView]:
     """One drain with its progress."""
-    return _read(f"{_ns(namespace)}/drains/{_segment(drain_id)}", views.DrainView)
+    return _look(f"{_ns(namespace)}/drains/{_segment(drain_id)}", views.DrainView)
 
 
 def shards(
@@ -234,13 +239,13 @@ def shards(
     page: str | None,
 ) -> Call[views.ShardsPage]:
     """One page of shards."""
-    call = _read(f"{_ns(namespace)}/shards", views.ShardsPage)
+    call = _look(f"{_ns(namespace)}/shards", views.ShardsPage)
     return call.asking(executor=executor, state=state, sort=sort, limit=limit, page=page)
 
 
 def shard(namespace: str, key: str) -> Call[views.ShardView]:
     """One shard: where it is and why."""
-    return _read(f"{_ns(namespace)}/shards/{_segment(key)}", views.ShardView)
+    return _look(f"{_ns(namespace)}/shards/{_segment(key)}", views.ShardView)
 
 
 def shard_verb(
@@ -266,7 +271,7 @@ def retire_shard(namespace: str, key: str) -> Call[None]:
 
 def balance(namespace: str) -> Call[views.BalanceView]:
     """How level the fleet is."""
-    return _read(f"{_ns(namespace)}/balance", views.BalanceView)
+    return _look(f"{_ns(namespace)}/balance", views.BalanceView)
 
 
 def balance_verb(
