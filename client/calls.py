@@ -196,11 +196,10 @@ def executor_verb(
     *,
     reason: str,
     force: bool,
-    expires_in_s: float | None,
 ) -> Call[views.VerbAnswer]:
     """Drain, undrain, cordon, uncordon or evict an executor."""
     path = f"{_ns(namespace)}/executors/{_segment(name)}/{verb}"
-    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
+    body = {"reason": reason, "force": force or None}
     return _change("POST", path, views.VerbAnswer, body)
 
 
@@ -211,11 +210,10 @@ def host_verb(
     *,
     reason: str,
     force: bool,
-    expires_in_s: float | None,
 ) -> Call[views.VerbAnswer]:
     """The same for every executor on a host, present and future."""
     path = f"{_ns(namespace)}/hosts/{_segment(host)}/{verb}"
-    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
+    body = {"reason": reason, "force": force or None}
     return _change("POST", path, views.VerbAnswer, body)
 
 

@@ -115,13 +115,10 @@ class Operator:
         *,
         reason: str = "",
         force: bool = False,
-        expires_in_s: float | None = None,
     ) -> views.VerbAnswer:
         """Drain, undrain, cordon, uncordon or evict an executor."""
         return await self._send(
-            calls.executor_verb(
-                namespace, executor, verb, reason=reason, force=force, expires_in_s=expires_in_s
-            )
+            calls.executor_verb(namespace, executor, verb, reason=reason, force=force)
         )
 
     async def drain_executor(
@@ -131,12 +128,9 @@ class Operator:
         *,
         reason: str,
         force: bool = False,
-        expires_in_s: float | None = None,
     ) -> views.VerbAnswer:
         """Move everything away by handoff and place nothing; the answer names the drain."""
-        return await self.executor_verb(
-            namespace, executor, "drain", reason=reason, force=force, expires_in_s=expires_in_s
-        )
+        return await self.executor_verb(namespace, executor, "drain", reason=reason, force=force)
 
     async def undrain_executor(
         self, namespace: str, executor: str, *, reason: str = ""
@@ -150,12 +144,9 @@ class Operator:
         executor: str,
         *,
         reason: str = "",
-        expires_in_s: float | None = None,
     ) -> views.VerbAnswer:
         """Place nothing; what is there stays."""
-        return await self.executor_verb(
-            namespace, executor, "cordon", reason=reason, expires_in_s=expires_in_s
-        )
+        return await self.executor_verb(namespace, executor, "cordon", reason=reason)
 
     async def uncordon_executor(
         self, namespace: str, executor: str, *, reason: str = ""
@@ -179,14 +170,9 @@ class Operator:
         *,
         reason: str = "",
         force: bool = False,
-        expires_in_s: float | None = None,
     ) -> views.VerbAnswer:
         """Drain, undrain, cordon or uncordon every executor on a host, present and future."""
-        return await self._send(
-            calls.host_verb(
-                namespace, host, verb, reason=reason, force=force, expires_in_s=expires_in_s
-            )
-        )
+        return await self._send(calls.host_verb(namespace, host, verb, reason=reason, force=force))
 
     async def drain_host(
         self,
@@ -195,12 +181,9 @@ class Operator:
         *,
         reason: str,
         force: bool = False,
-        expires_in_s: float | None = None,
     ) -> views.VerbAnswer:
         """Drain every executor on a host; the answer names the drain."""
-        return await self.host_verb(
-            namespace, host, "drain", reason=reason, force=force, expires_in_s=expires_in_s
-        )
+        return await self.host_verb(namespace, host, "drain", reason=reason, force=force)
 
     async def undrain_host(
         self, namespace: str, host: str, *, reason: str = ""
@@ -208,13 +191,9 @@ class Operator:
         """End the drain of a host."""
         return await self.host_verb(namespace, host, "undrain", reason=reason)
 
-    async def cordon_host(
-        self, namespace: str, host: str, *, reason: str = "", expires_in_s: float | None = None
-    ) -> views.VerbAnswer:
+    async def cordon_host(self, namespace: str, host: str, *, reason: str = "") -> views.VerbAnswer:
         """Place nothing on a host."""
-        return await self.host_verb(
-            namespace, host, "cordon", reason=reason, expires_in_s=expires_in_s
-        )
+        return await self.host_verb(namespace, host, "cordon", reason=reason)
 
     async def uncordon_host(
         self, namespace: str, host: str, *, reason: str = ""
@@ -310,10 +289,9 @@ class Operator:
         executor: str,
         *,
         reason: str,
-        expires_in_s: float | None = None,
     ) -> views.ShardView:
         """Keep a shard on an executor; the balancer never moves it."""
-        body = {"executor": executor, "reason": reason, "expires_in_s": expires_in_s}
+        body = {"executor": executor, "reason": reason}
         return await self._send(calls.shard_verb(namespace, key, "pin", body))
 
     async def unpin_shard(self, namespace: str, key: str, *, reason: str = "") -> views.ShardView:
