@@ -1,0 +1,102 @@
+"""The copy of the replicated state on this node, and the way to change it.
+
+It joins the pure state to consensus: bytes in, outcomes out, waiters woken. It decides nothing.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable
+
+from coordinator.codec import (
+    UnknownFormatError,
+    decode_entry,
+    decode_snapshot,
+    encode_entry,
+    encode_snapshot,
+)
+from coordinator.consensus import ConsensusNode
+from coordinator.core.commands import Entry, Outcome, Reason, Refused
+from coordinator.core.state import ClusterState
+from coordinator.watches import Watches
+
+log = logging.getLogger("coordinator.replica")
+
+
+class StateMachine:
+    """The state as consensus sees it: entries and snapshots are bytes."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.on_cluster_id: Callable[[str], None] = lambda _cluster_id: None
+
+    def apply(self, index: int, payload: bytes) -> Outcome:
+        """Carry out one entry. Bytes of an unknown format change nothing, on every node alike."""
+        try:
+            entry = decode_entry(payload)
+        except UnknownFormatError as error:
+            log.warning("entry_refused index=%d why=%s", index, error)
+            return Refused(Reason.INVALID, str(error))
+        had_cluster_id = self.state.cluster_id
+        outcome = self.state.apply(entry)
+        if self.state.cluster_id is not None and had_cluster_id is None:
+            self.on_cluster_id(self.state.cluster_id)
+        return outcome
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, the same on every node at the same index."""
+        return encode_snapshot(self.state.image())
+
+    def restore(self, data: bytes) -> None:
+        """Take over a snapshot; raises and changes nothing if it is not a readable one."""
+        self.state = decode_snapshot(data)
+        if self.state.cluster_id is not None:
+            self.on_cluster_id(self.state.cluster_id)
+
+    def digest(self) -> str:
+        """A short hash of the state, for comparing nodes."""
+        return hashlib.blake2s(self.snapshot(), digest_size=8).hexdigest()
+
+
+class Replica:
+    """The applied state with what it takes to change it and to wait for its changes."""
+
+    def __init__(self, machine: StateMachine, consensus: ConsensusNode, watches: Watches) -> None:
+        self._machine = machine
+        self.consensus = consensus
+        self.watches = watches
+        self._listeners: list[Callable[[], None]] = []
+        machine.on_cluster_id = consensus.set_cluster_id
+        consensus.on_applied = self._applied
+
+    @property
+    def state(self) -> ClusterState:
+        """The applied state. Read it without an `await` in between; never write to it."""
+        return self._machine.state
+
+    def digest(self) -> str:
+        """A short hash of the applied state."""
+        return self._machine.digest()
+
+    async def execute(self, entry: Entry, *, timeout_s: float = 5.0) -> Outcome:
+        """Commit one command on the leader and give its outcome.
+
+        Raises the errors of `coordinator.consensus`: NotLeader, Overloaded and TooLarge say that
+        nothing happened, OutcomeUnknown that it may have.
+        """
+        outcome = await self.consensus.propose(encode_entry(entry), timeout_s=timeout_s)
+        if isinstance(outcome, Outcome):
+            return outcome
+        raise TypeError(f"apply gave {outcome!r}")
+
+    def check(self, entry: Entry) -> Outcome:
+        """What `execute` would answer now; changes nothing."""
+        return self.state.check(entry)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each batch of applied entries."""
+        self._listeners.append(listener)
+
+    def _applied(self, _index: int) -> None:
+        self.watches.wake(self.state)
+        for listener in self._listeners:
+            listener()
