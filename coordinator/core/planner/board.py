@@ -1,0 +1,122 @@
+"""The working state of one plan: loads, and who is hottest and coldest, kept in order.
+
+Decides nothing; it is the one mutable thing in the planner and lives for one plan. Seats are
+numbered in order of their names, so that ties fall the same way whatever order they came in.
+A seat's shards are sorted only when a plan first looks at them: most seats never are.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from math import fsum
+
+from coordinator.core.planner.records import Piece, Seat
+
+
+@dataclass(slots=True)
+class Shelf:
+    """A seat's movable shards, lightest first, ties by key; loads beside them for bisection."""
+
+    loads: list[float] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)
+
+    def take(self, piece: Piece) -> None:
+        """Remove it: within one plan a shard moves once."""
+        at = bisect_left(self.loads, piece.load)
+        while self.pieces[at] is not piece:
+            at += 1
+        del self.loads[at], self.pieces[at]
+
+
+def is_free(piece: Piece) -> bool:
+    """Whether the balancer may move it now: the usual rule for what stands on a shelf."""
+    return piece.hold is None
+
+
+class Board:
+    """Loads of all seats that take part, in heat order, and their shelves."""
+
+    def __init__(
+        self, seats: Iterable[Seat], pieces_by_executor: Mapping[str, Sequence[Piece]]
+    ) -> None:
+        """Pieces of an executor without a seat are left out; so are seats with no part in it.
+
+        A seat takes part if it may receive, or if it may be relieved and holds something.
+        """
+        self.seats: list[Seat] = []
+        self.pieces: list[Sequence[Piece]] = []
+        for seat in sorted(seats, key=lambda one: one.executor):
+            pieces = pieces_by_executor.get(seat.executor, ())
+            if seat.is_open or (seat.is_source and pieces):
+                self.seats.append(seat)
+                self.pieces.append(pieces)
+        self.capacities = [seat.capacity for seat in self.seats]
+        self.loads = [fsum([piece.load for piece in pieces]) for pieces in self.pieces]
+        self.total = fsum(self.loads)
+        self.open_count = sum(1 for seat in self.seats if seat.is_open)
+        self.lightest = 0.0
+        self.moved: set[str] = set()
+        self.shelves: dict[int, Shelf] = {}
+        heat = sorted((self.utilisation(at), at) for at in range(len(self.seats)))
+        self.sources = [entry for entry in heat if self.seats[entry[1]].is_source]
+        self.targets = [entry for entry in heat if self.seats[entry[1]].is_open]
+
+    def twin(self) -> "Board":
+        """A board of the same seats and present loads that shifts apart from this one."""
+        twin = copy(self)
+        twin.loads = list(self.loads)
+        twin.sources, twin.targets = list(self.sources), list(self.targets)
+        twin.moved, twin.shelves = set(), {}
+        return twin
+
+    def utilisation(self, at: int) -> float:
+        """Load over capacity of seat number `at`."""
+        return self.loads[at] / self.capacities[at]
+
+    def hottest_source(self) -> str:
+        """Name of the hottest seat that may be relieved; empty if there is none."""
+        return self.seats[self.sources[-1][1]].executor if self.sources else ""
+
+    def shelf(self, at: int) -> Shelf:
+        """The movable shards of a seat, sorted on first use."""
+        shelf = self.shelves.get(at)
+        if shelf is None:
+            shelf = self.shelves[at] = self.shelf_of(at, is_free)
+        return shelf
+
+    def shelf_of(self, at: int, may_move: Callable[[Piece], bool]) -> Shelf:
+        """A new shelf under another rule; what is not above `lightest` is not worth listing."""
+        lightest = self.lightest
+        listed = [piece for piece in self.pieces[at] if piece.load > lightest and may_move(piece)]
+        if self.moved:
+            listed = [piece for piece in listed if piece.key not in self.moved]
+        # Two stable sorts by one field each are faster than one by a tuple of both.
+        listed.sort(key=lambda piece: piece.key)
+        listed.sort(key=lambda piece: piece.load)
+        return Shelf([piece.load for piece in listed], listed)
+
+    def move(self, piece: Piece, source: int) -> None:
+        """Take a shard off its shelf for the rest of the plan: it moves once."""
+        self.moved.add(piece.key)
+        self.shelf(source).take(piece)
+
+    def shift(self, source: int, target: int, load: float) -> None:
+        """Carry `load` from one seat to the other and keep the order by heat."""
+        for at, change in ((source, -load), (target, load)):
+            before = (self.utilisation(at), at)
+            self.loads[at] += change
+            after = (self.utilisation(at), at)
+            for ranking in (self.sources, self.targets):
+                place = bisect_left(ranking, before)
+                if place < len(ranking) and ranking[place] == before:
+                    del ranking[place]
+                    insort(ranking, after)
+
+    def loads_by_executor(self) -> dict[str, float]:
+        """Present loads by executor name."""
+        return {seat.executor: load for seat, load in zip(self.seats, self.loads, strict=True)}
+
+    def capacities_by_executor(self) -> dict[str, float]:
+        """Capacities by executor name."""
+        return {seat.executor: seat.capacity for seat in self.seats}

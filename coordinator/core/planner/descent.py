@@ -1,0 +1,86 @@
+"""The order in which a plan looks for steps: hottest executor first, coldest targets first.
+
+Decides which step comes next, and when there is none. An executor without a step above the floor
+is retired until a step touches it, so that a descent does not try it over and over; before the
+search gives up, all are tried once more, for what is coldest has changed meanwhile. Must not know
+of budgets or limits.
+"""
+
+from math import inf
+
+from coordinator.core.planner.board import Board
+from coordinator.core.planner.records import Stop
+from coordinator.core.planner.steps import Pricing, Step, best_step
+
+
+class Descent:
+    """Finds steps on a board and applies them to it."""
+
+    def __init__(self, board: Board, pricing: Pricing, quiet_mark: float | None) -> None:
+        self.board = board
+        self.pricing = pricing
+        self._quiet_mark = quiet_mark
+        self._retired: set[int] = set()
+        self._is_outdated = False  # whether someone was retired before the latest step
+        # A single move between executors `apart` gains at most apart^2 / (1/c + 1/c), and no pair
+        # has a larger factor than two of the largest capacity.
+        self._reach = max(board.capacities) / 2.0
+
+    def leave_out_lighter_than(self, floor: float) -> None:
+        """Never look at shards that could not score `floor` by themselves: most of all shards.
+
+        A shard of load w gains less than 2 w apart, and nobody gets further apart in a descent.
+        """
+        apart = self._apart()
+        self.board.lightest = floor / (2.0 * apart) if apart > 0.0 else inf
+
+    def most_to_gain(self) -> float:
+        """What the best imaginable step of the hottest source could take off the potential."""
+        return self._apart() ** 2 * self._reach
+
+    def next_step(self, floor: float, *, has_swaps: bool) -> Step | Stop:
+        """A step that scores above `floor`, or why there is none."""
+        found = self._sweep(floor, has_swaps=has_swaps)
+        if isinstance(found, Stop) and self._is_outdated:
+            self.reconsider()
+            found = self._sweep(floor, has_swaps=has_swaps)
+        return found
+
+    def apply(self, step: Step) -> None:
+        """Carry the step out on the board; its shards do not move again in this plan."""
+        board = self.board
+        board.move(step.piece, step.source)
+        if step.back is not None:
+            board.move(step.back, step.target)
+        board.shift(step.source, step.target, step.transfer)
+        self._retired -= {step.source, step.target}
+        self._is_outdated = bool(self._retired)
+
+    def reconsider(self) -> None:
+        """Try everyone again: for another floor, or now with swaps."""
+        self._retired.clear()
+        self._is_outdated = False
+
+    def _apart(self) -> float:
+        """Utilisation of the hottest source above that of the coldest target."""
+        board = self.board
+        if not board.sources:
+            return 0.0
+        return max(0.0, board.sources[-1][0] - board.targets[0][0])
+
+    def _sweep(self, floor: float, *, has_swaps: bool) -> Step | Stop:
+        board = self.board
+        coldest = board.targets[0][0]
+        for heat, source in reversed(board.sources):
+            if source in self._retired:
+                continue
+            if self._quiet_mark is not None and heat <= self._quiet_mark:
+                return Stop.NOTHING_WORTH_IT if self._retired else Stop.QUIET
+            if max(0.0, heat - coldest) ** 2 * self._reach <= floor:
+                break
+            shelf = board.shelf(source)
+            step = best_step(board, source, shelf, self.pricing, has_swaps=has_swaps)
+            if step is not None and step.score > floor:
+                return step
+            self._retired.add(source)
+        return Stop.NOTHING_WORTH_IT if self._retired else Stop.LEVEL
