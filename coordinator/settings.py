@@ -181,8 +181,8 @@ class _Faults:
         self._paths: set[str] = set()
 
     def add(self, path: str, message: str) -> None:
-        """Record a fault at a path; what only follows from a fault at or below it is dropped."""
-        if any(known == path or known.startswith(f"{path}.") for known in self._paths):
+        """Record a fault at a path; only the first one there, as others may follow from it."""
+        if path in self._paths:
             return
         self._paths.add(path)
         variable = self.variables.get(path)
@@ -318,7 +318,7 @@ def _check_node(settings: Settings, faults: _Faults) -> None:
     elif not node.peers:
         faults.add("node.peers", "is missing")
     elif node.name not in node.peers:
-        faults.add("node.peers", f"must contain this node, {node.name!r}, with its own address")
+        faults.add(f"node.peers.{node.name}", "is missing: this node is a member as well")
     seen: dict[tuple[str, int], str] = {}
     for name, address in node.peers.items():
         path = f"node.peers.{name}"

@@ -1,0 +1,1 @@
+"""The HTTP API of a node: one table of routes, one module per audience."""

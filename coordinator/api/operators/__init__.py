@@ -1,0 +1,1 @@
+"""What operators ask and order: one module per noun of their paths."""

@@ -1,0 +1,272 @@
+"""The records that operators exchange with a node, as msgspec Structs.
+
+Decides the shape and the bounds of what comes in and goes out. Requests refuse unknown fields;
+answers may grow. It must not know what is done with a record.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from coordinator.api.records import ExecutorName, ProcessSignals, ReasonText
+from coordinator.core.types import NamespaceKind, Policy
+from coordinator.policy import PolicyFields, ShardCount
+
+ExecutorStanding = Literal["active", "cordoned", "draining", "drained"]
+DrainState = Literal["draining", "blocked", "drained"]
+NEW_KEYS_MAX = 100_000
+"""Keys of one declaration; 1 MiB of body ends it earlier for all but the shortest."""
+
+
+class ReasonRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why it is done; kept and shown."""
+
+    reason: ReasonText = ""
+
+
+class EvictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Close an executor's incarnation."""
+
+    reason: ReasonText = ""
+    force: bool = False
+    """Do not wait for its lease: two owners are possible if it still runs."""
+
+
+class PinRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bind a shard to an executor."""
+
+    executor: ExecutorName
+    reason: ReasonText = ""
+
+
+class MoveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Bring a shard to an executor."""
+
+    to: ExecutorName
+    reason: ReasonText = ""
+
+
+class DeclareRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shards that shall exist from now on."""
+
+    keys: Annotated[list[str], Meta(min_length=1, max_length=NEW_KEYS_MAX)]
+
+
+class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """No voluntary moves."""
+
+    reason: ReasonText = ""
+    expires_in_s: Annotated[float, Meta(gt=0, le=30 * 86_400)] | None = None
+
+
+class NamespaceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A namespace to create."""
+
+    kind: NamespaceKind
+    shard_count: ShardCount | None = None
+    policy: PolicyFields | UnsetType = UNSET
+
+
+class PolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields of the policy to change; what is not named stays."""
+
+    policy: PolicyFields
+
+
+class TransferRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Hand leadership to a node; to the best one when none is named."""
+
+    to: Annotated[str, Meta(min_length=1, max_length=63)] | None = None
+
+
+class DryRunAnswer(Struct, frozen=True, kw_only=True):
+    """The change was checked and would be made. Nothing was changed."""
+
+    dry_run: bool
+    would: Literal["create", "change", "keep"]
+    """keep: it is so already."""
+    resource: str
+
+
+class PauseView(Struct, frozen=True, kw_only=True):
+    """Who paused the balancer, why and until when."""
+
+    reason: str
+    by: str
+    since: str
+    until: str | None
+
+
+class NamespaceView(Struct, frozen=True, kw_only=True):
+    """A namespace."""
+
+    namespace: str
+    kind: NamespaceKind
+    shard_count: int | None
+    """The count of a fixed namespace; null for an open one."""
+    policy: Policy
+    policy_version: int
+    executors: int
+    shards: int
+    created_at: str
+    cursor: str
+
+
+class NamespacesAnswer(Struct, frozen=True, kw_only=True):
+    """Every namespace, by name."""
+
+    namespaces: list[NamespaceView]
+
+
+class ExecutorRecord(Struct, frozen=True, kw_only=True):
+    """An executor. What only the leader knows is null where the leader cannot be asked."""
+
+    executor: str
+    status: ExecutorStanding
+    incarnation: str
+    host: str
+    address: str
+    zone: str
+    version: str
+    labels: dict[str, str]
+    capacity: float
+    load: float | None
+    """Sum of the smoothed loads of its shards, in the unit of `capacity`."""
+    saturation: float | None
+    """Load by capacity."""
+    shards: int
+    releasing: int
+    """Shards that it is to stop now."""
+    heartbeat_age_s: float | None
+    process: ProcessSignals | None
+    joined_at: str
+    drain: str | None
+    """Id of the drain that covers it."""
+    leaving: bool
+    evicted: bool
+    """Closed by an operator; its shards move when its lease has run out."""
+    warning: str | UnsetType = UNSET
+    """What the order that was given risks."""
+
+
+class ExecutorsAnswer(Struct, frozen=True, kw_only=True):
+    """The executors of a namespace, by id."""
+
+    executors: list[ExecutorRecord]
+
+
+class HostView(Struct, frozen=True, kw_only=True):
+    """A host and the executors on it now."""
+
+    host: str
+    status: Literal["active", "cordoned", "draining"]
+    drain: str | None
+    executors: list[str]
+
+
+class BlockedShard(Struct, frozen=True, kw_only=True):
+    """A shard that stands in the way of a drain."""
+
+    key: str
+    reason: str
+
+
+class DrainView(Struct, frozen=True, kw_only=True):
+    """A drain and how far it is. Drained only when every shard was acknowledged away."""
+
+    id: str
+    target: str
+    """executor/ID or host/NAME."""
+    reason: str
+    by: str
+    since: str
+    state: DrainState
+    shards_left: int
+    shards_moved: int
+    blocked: list[BlockedShard]
+    """At most 100 of them."""
+
+
+class DrainsAnswer(Struct, frozen=True, kw_only=True):
+    """The drains in force, by id."""
+
+    drains: list[DrainView]
+
+
+class ShardView(Struct, frozen=True, kw_only=True):
+    """A shard: where it is and why."""
+
+    key: str
+    state: Literal["vacant", "owned", "preparing", "releasing", "parked"]
+    executor: str | None
+    epoch: int
+    next: str | None
+    """The executor that gets it next."""
+    load: float | None
+    """Smoothed; null when unmeasured, or where the leader cannot be asked."""
+    pinned: str | None
+    parked: str | None
+    """The reason it was parked with; null when it is not."""
+    overdue: bool
+    """Its owner did not stop it in time: its own lease runs out."""
+    cooldown_left_s: float | None
+    previous: str | None
+    """The owner before this one."""
+    since: str | None
+    """When it was given to its owner."""
+    why: str
+    """Why it is where it is: the reason of its last assignment."""
+    next_why: str | None
+    """Why it is being moved."""
+
+
+class ShardsAnswer(Struct, frozen=True, kw_only=True):
+    """One page of shards."""
+
+    shards: list[ShardView]
+    total: int
+    """How many match, on all pages."""
+    next_page: str | None
+    """To be sent as `page`; null on the last page."""
+
+
+class DeclareAnswer(Struct, frozen=True, kw_only=True):
+    """What became of the declared keys."""
+
+    created: int
+    existing: int
+    cursor: str
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """A node of the cluster, as the answering node sees it."""
+
+    node: str
+    role: str
+    """leader, follower, candidate, quarantined; unknown of others that were not heard."""
+    address: str
+    api: str | None
+    is_connected: bool
+    last_heard_age_s: float | None
+    match_index: int | None
+    """What the leader knows to be replicated there."""
+
+
+class ClusterAnswer(Struct, frozen=True, kw_only=True):
+    """The cluster, as the answering node sees it."""
+
+    cluster_id: str | None
+    node: str
+    leader: str | None
+    leader_api: str | None
+    term: int
+    has_quorum: bool
+    leader_contact_age_s: float | None
+    commit_index: int
+    applied_index: int
+    storage: Literal["memory"]
+    log_entries: int
+    snapshot_index: int | None
+    snapshot_bytes: int | None
+    snapshot_age_s: float | None
+    nodes: list[NodeView]

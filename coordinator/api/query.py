@@ -1,0 +1,103 @@
+"""Reading paths and query strings: names, keys, durations, booleans.
+
+Decides which texts are well formed. It must not know which route asks.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from coordinator.api.problems import invalid
+from coordinator.settings import NAMESPACE_NAME
+
+EXECUTOR_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
+"""Executors and hosts. The class excludes whatever could break a log line or a header."""
+
+KEY_BYTES_MAX: Final = 256
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m)?")
+_UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
+
+
+def namespace_name(text: str) -> str:
+    """A namespace's name, or a refusal."""
+    if not NAMESPACE_NAME.fullmatch(text):
+        raise invalid("namespace", f"{text!r} does not match {NAMESPACE_NAME.pattern}")
+    return text
+
+
+def executor_id(text: str, path: str = "executor") -> str:
+    """An executor's or a host's name, or a refusal."""
+    if not EXECUTOR_ID.fullmatch(text):
+        raise invalid(path, f"{text[:200]!r} does not match {EXECUTOR_ID.pattern}")
+    return text
+
+
+def shard_key(text: str, path: str = "key") -> str:
+    """A shard key, or a refusal."""
+    if text.isascii() and text.isprintable() and 0 < len(text) <= KEY_BYTES_MAX:
+        return text
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise invalid(path, "is not UTF-8") from None
+    if not 1 <= size <= KEY_BYTES_MAX:
+        raise invalid(path, f"must be 1 to {KEY_BYTES_MAX} bytes, is {size}")
+    if _CONTROL.search(text):
+        raise invalid(path, "must not contain control characters")
+    return text
+
+
+def raw_segment(raw_path: str, position: int) -> str:
+    """A segment of a path as sent, percent-decoded strictly: two spellings never become one key."""
+    segment = raw_path.split("/", position + 2)[position + 1]
+    if "%" not in segment:
+        return segment
+    if _BROKEN_ESCAPE.search(segment):
+        raise invalid("key", "has a % that starts no percent-encoding")
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError:
+        raise invalid("key", "is not UTF-8") from None
+
+
+def duration_s(text: str, path: str, *, upper_s: float) -> float:
+    """Seconds of `30`, `30s`, `500ms` or `5m`, from 0 to `upper_s`, or a refusal."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise invalid(path, f"{text[:40]!r} is no duration such as 30, 30s, 500ms or 5m")
+    seconds = float(found[1]) * _UNIT_S[found[2]]
+    if not math.isfinite(seconds) or seconds > upper_s:
+        raise invalid(path, f"must be at most {upper_s:g} s")
+    return seconds
+
+
+def boolean(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    """A flag that is `true` or `false`; anything else is a refusal."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if text not in {"true", "false"}:
+        raise invalid(name, f"{text[:40]!r} is neither true nor false")
+    return text == "true"
+
+
+def choice(query: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str | None:
+    """One of the choices, None when absent; anything else is a refusal."""
+    text = query.get(name)
+    if text is not None and text not in choices:
+        raise invalid(name, f"{text[:40]!r} is none of {', '.join(choices)}")
+    return text
+
+
+def whole(query: Mapping[str, str], name: str, *, default: int, lower: int, upper: int) -> int:
+    """An integer within bounds, or a refusal."""
+    text = query.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and lower <= int(text) <= upper):
+        raise invalid(name, f"must be a number from {lower} to {upper}")
+    return int(text)
