@@ -1,0 +1,359 @@
+"""What an executor does with each shard: the one place where that is decided.
+
+A passive machine. `step(event, now)` returns actions; `wake_at` says when it wants `TimePassed`.
+It must not know clocks, loops, HTTP or callbacks, only that each start, stop or prepare it asked
+for ends at some time.
+
+The rules it keeps, in any order of events:
+- One life per shard. A life has at most one callback under way, and its stop has ended before the
+  next one of the same shard begins.
+- Starts happen only while CONNECTED, only for an epoch in a set at or past the cursor of the
+  heartbeat that granted or restored the lease, of the same cluster.
+- An epoch that was acknowledged as released is never started again.
+- Sets older than the one in force are dropped. Without a set in force, what runs goes on.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from client.lease import LeaseState
+from client.lifecycle import (
+    Acknowledge,
+    Action,
+    Adopt,
+    AssignmentSet,
+    CallbackEnded,
+    Closed,
+    Cursor,
+    Duty,
+    Event,
+    Leaving,
+    Lost,
+    Outcome,
+    Prepare,
+    Renewed,
+    SetArrived,
+    Start,
+    Stop,
+    Suspended,
+    TimePassed,
+)
+
+# A start is tried three times in a little over a second: enough for a dependency that hiccups,
+# soon enough for another executor to have a go.
+START_TRIES_MAX: Final = 3
+START_RETRY_S: Final = 0.25  # and four times that before the third try
+ERROR_TEXT_MAX: Final = 1_024  # of an error in an acknowledgement
+
+
+class _Phase(enum.Enum):
+    PREPARING = enum.auto()  # callback under way
+    PREPARED = enum.auto()
+    STARTING = enum.auto()  # callback under way
+    RUNNING = enum.auto()
+    STOPPING = enum.auto()  # callback under way
+    RESTING = enum.auto()  # a start failed, another try follows
+    FAILED = enum.auto()  # no more tries under this epoch
+
+
+_UNDER_WAY: Final = (_Phase.PREPARING, _Phase.STARTING, _Phase.STOPPING)
+_HELD: Final = (_Phase.RUNNING, _Phase.STOPPING)
+_LIVE: Final = (*_UNDER_WAY, _Phase.PREPARED, _Phase.RUNNING)
+
+
+@dataclass(slots=True)
+class _Life:
+    key: str
+    epoch: int
+    phase: _Phase
+    is_orphan: bool = False  # began under an incarnation that was closed since
+    was_started: bool = False
+    tries: int = 0
+    retry_at: float = 0.0
+    error: str = ""
+
+
+class Reconciler:
+    """The shards of one executor name, across its incarnations in this process."""
+
+    def __init__(self, *, has_prepare: bool) -> None:
+        self._has_prepare: Final = has_prepare
+        self._lease = LeaseState.SUSPENDED
+        self._floor: Cursor | None = None  # of the heartbeat that granted or restored the lease
+        self._set: AssignmentSet | None = None  # in force
+        self._overdue: frozenset[str] = frozenset()
+        self._is_leaving = False
+        self._stops_all = False
+        self._lives: dict[str, _Life] = {}
+        self._released: dict[str, int] = {}  # highest epoch acknowledged as released
+
+    # ------------------------------------------------------------------------ what is seen
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The cursor of the set in force; None asks for a whole set at once."""
+        return None if self._set is None else self._set.cursor
+
+    @property
+    def assigned(self) -> AssignmentSet | None:
+        """The set in force."""
+        return self._set
+
+    @property
+    def floor(self) -> Cursor | None:
+        """Sets below this are not obeyed; None while no lease is held."""
+        return self._floor
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no life goes on here and nothing is assigned."""
+        owed = self._set is not None and bool(self._set.duties)
+        return not owed and not self.live_count
+
+    @property
+    def live_count(self) -> int:
+        """How many shards are prepared, run or have a callback under way."""
+        return sum(life.phase in _LIVE for life in self._lives.values())
+
+    def held(self) -> dict[str, int]:
+        """The started shards of this incarnation with their epochs: what a heartbeat reports."""
+        return {
+            key: life.epoch
+            for key, life in self._lives.items()
+            if life.was_started and not life.is_orphan and life.phase in _HELD
+        }
+
+    def wake_at(self) -> float | None:
+        """When the next failed start is tried again."""
+        resting = (
+            life.retry_at
+            for life in self._lives.values()
+            if life.phase is _Phase.RESTING and self._may_begin(life.key, life.epoch)
+        )
+        return None if self._set is None else min(resting, default=None)
+
+    # ------------------------------------------------------------------------- the one door
+
+    def step(self, event: Event, now: float) -> list[Action]:
+        """What is to be done after this event, in order."""
+        match event:
+            case Renewed(cursor, overdue):
+                return self._renewed(cursor, overdue, now)
+            case Suspended():
+                if self._lease is LeaseState.CONNECTED:
+                    self._lease = LeaseState.SUSPENDED
+                return []
+            case Lost():
+                return self._without_lease(now)
+            case Closed():
+                for life in self._lives.values():
+                    life.is_orphan = True
+                return self._without_lease(now)
+            case SetArrived(assigned):
+                return self._set_arrived(assigned, now)
+            case CallbackEnded(key, error):
+                return self._callback_ended(key, error, now)
+            case Leaving(stops_all):
+                self._is_leaving = True
+                self._stops_all = self._stops_all or stops_all
+                return self._converge_all(now)
+            case TimePassed():
+                return self._converge_all(now)
+            case _:
+                assert_never(event)
+
+    # ------------------------------------------------------------------------------- events
+
+    def _renewed(self, cursor: Cursor, overdue: frozenset[str], now: float) -> list[Action]:
+        is_same = self._lease is LeaseState.CONNECTED and overdue == self._overdue
+        if self._floor is None or self._floor.cluster_id != cursor.cluster_id:
+            self._floor = cursor
+            self._set = None
+            is_same = False
+        self._lease = LeaseState.CONNECTED
+        self._overdue = overdue
+        return [] if is_same else self._converge_all(now)
+
+    def _without_lease(self, now: float) -> list[Action]:
+        self._lease = LeaseState.LOST
+        self._floor = None
+        self._set = None
+        self._overdue = frozenset()
+        return self._converge_all(now)
+
+    def _set_arrived(self, assigned: AssignmentSet, now: float) -> list[Action]:
+        bound = self._floor if self._set is None else self._set.cursor
+        if bound is None or bound.cluster_id != assigned.cursor.cluster_id:
+            return []
+        if assigned.cursor.revision < bound.revision:
+            return []
+        self._set = assigned
+        # A mark is only needed while a set can still name its epoch.
+        self._released = {k: e for k, e in self._released.items() if k in assigned.duties}
+        return self._converge_all(now, is_new_set=True)
+
+    def _callback_ended(self, key: str, error: str | None, now: float) -> list[Action]:
+        life = self._lives.get(key)
+        if life is None or life.phase not in _UNDER_WAY:
+            raise LookupError(f"no callback of shard {key!r} is under way")
+        actions: list[Action] = []
+        match life.phase:
+            case _Phase.STARTING if error is None:
+                life.phase, life.was_started = _Phase.RUNNING, True
+            case _Phase.STARTING:
+                actions += self._start_failed(life, error or "", now)
+            case _Phase.PREPARING if error is None:
+                life.phase = _Phase.PREPARED
+                if self._duty(key) == (life.epoch, "prepare"):
+                    actions.append(Acknowledge(Outcome.PREPARED, key, life.epoch))
+            case _Phase.PREPARING:
+                life.phase, life.error = _Phase.FAILED, (error or "")[:ERROR_TEXT_MAX]
+                actions += self._ack_failed(life)
+            case _:  # a stop that raised has ended too: it had its chance to clean up
+                actions += self._stopped(life)
+        return actions + self._converge(key, now)
+
+    def _start_failed(self, life: _Life, error: str, now: float) -> list[Action]:
+        life.tries += 1
+        life.error = error[:ERROR_TEXT_MAX]
+        if life.tries < START_TRIES_MAX:
+            life.phase = _Phase.RESTING
+            life.retry_at = now + START_RETRY_S * 4.0 ** (life.tries - 1)
+            return []
+        life.phase = _Phase.FAILED
+        return self._ack_failed(life)
+
+    def _ack_failed(self, life: _Life) -> list[Action]:
+        if life.is_orphan or self._set is None:
+            return []
+        return [Acknowledge(Outcome.FAILED, life.key, life.epoch, life.error)]
+
+    def _stopped(self, life: _Life) -> list[Action]:
+        del self._lives[life.key]
+        is_owed = self._set is None or self._duty(life.key) == (life.epoch, "run")
+        if life.is_orphan or (is_owed and life.key not in self._overdue):
+            return []  # stopped for want of a lease or to leave: the epoch may run again
+        if not life.was_started:
+            return []  # only warmed up: there is no epoch of ours to release
+        self._mark_released(life.key, life.epoch)
+        return [Acknowledge(Outcome.RELEASED, life.key, life.epoch)]
+
+    # ---------------------------------------------------------------------------- one shard
+
+    def _converge_all(self, now: float, *, is_new_set: bool = False) -> list[Action]:
+        keys = dict.fromkeys(self._lives)
+        if self._set is not None:
+            keys |= dict.fromkeys(self._set.duties)
+        return [
+            action for key in keys for action in self._converge(key, now, is_new_set=is_new_set)
+        ]
+
+    def _converge(self, key: str, now: float, *, is_new_set: bool = False) -> list[Action]:
+        life = self._lives.get(key)
+        if life is None:
+            return self._begin(key, is_new_set=is_new_set)
+        match life.phase:
+            case _Phase.PREPARING | _Phase.STOPPING:
+                return []  # its end brings us back here
+            case _Phase.STARTING:
+                return self._adopt(life)
+            case _Phase.RUNNING:
+                return self._stop(life) if self._must_stop(life) else self._adopt(life)
+            case _Phase.PREPARED:
+                return self._go_on_prepared(life)
+            case _Phase.RESTING | _Phase.FAILED:
+                return self._go_on_failed(life, now, is_new_set=is_new_set)
+            case _:
+                assert_never(life.phase)
+
+    def _begin(self, key: str, *, is_new_set: bool) -> list[Action]:
+        match self._duty(key):
+            case (epoch, "release"):
+                self._mark_released(key, epoch)
+                return [Acknowledge(Outcome.RELEASED, key, epoch)] if is_new_set else []
+            case (epoch, "run") if self._may_begin(key, epoch):
+                self._lives[key] = _Life(key, epoch, _Phase.STARTING)
+                return [Start(key, epoch)]
+            case (epoch, "prepare") if not self._has_prepare:
+                return [Acknowledge(Outcome.PREPARED, key, epoch)] if is_new_set else []
+            case (epoch, "prepare") if self._may_begin(key, None):
+                self._lives[key] = _Life(key, epoch, _Phase.PREPARING)
+                return [Prepare(key, epoch)]
+            case _:
+                return []
+
+    def _adopt(self, life: _Life) -> list[Action]:
+        match self._duty(life.key):
+            case (epoch, "run") if epoch > life.epoch and not life.is_orphan:
+                life.epoch = epoch
+                return [Adopt(life.key, epoch)]
+            case _:
+                return []
+
+    def _must_stop(self, life: _Life) -> bool:
+        if self._lease is LeaseState.LOST or self._stops_all or life.is_orphan:
+            return True
+        if life.key in self._overdue:
+            return True
+        if self._set is None:
+            return False
+        duty = self._duty(life.key)
+        return duty is None or duty[1] != "run" or duty[0] < life.epoch
+
+    def _stop(self, life: _Life) -> list[Action]:
+        life.phase = _Phase.STOPPING
+        return [Stop(life.key, life.epoch)]
+
+    def _go_on_prepared(self, life: _Life) -> list[Action]:
+        is_over = self._lease is LeaseState.LOST or self._is_leaving or life.is_orphan
+        duty = self._duty(life.key)
+        match duty:
+            case _ if is_over:
+                return self._stop(life)
+            case (epoch, "run"):
+                if not self._may_begin(life.key, epoch):
+                    return []
+                life.phase, life.epoch = _Phase.STARTING, epoch
+                return [Start(life.key, epoch)]
+            case (epoch, "prepare"):
+                if epoch == life.epoch:
+                    return []
+                life.epoch = epoch  # another handoff of the same shard: it is warm already
+                return [Acknowledge(Outcome.PREPARED, life.key, epoch)]
+            case _:
+                return [] if self._set is None else self._stop(life)
+
+    def _go_on_failed(self, life: _Life, now: float, *, is_new_set: bool) -> list[Action]:
+        duty = self._duty(life.key)
+        is_same = duty is not None and duty[0] == life.epoch and duty[1] != "release"
+        if (
+            life.is_orphan
+            or self._lease is LeaseState.LOST
+            or (self._set is not None and not is_same)
+        ):
+            del self._lives[life.key]
+            return self._begin(life.key, is_new_set=is_new_set)
+        if life.phase is _Phase.FAILED:
+            if not is_new_set:
+                return []
+            return [Acknowledge(Outcome.FAILED, life.key, life.epoch, life.error)]
+        if now < life.retry_at or not is_same or not self._may_begin(life.key, life.epoch):
+            return []
+        life.phase = _Phase.STARTING
+        return [Start(life.key, life.epoch)]
+
+    # -------------------------------------------------------------------------------- rules
+
+    def _duty(self, key: str) -> tuple[int, Duty] | None:
+        return None if self._set is None else self._set.duties.get(key)
+
+    def _may_begin(self, key: str, epoch: int | None) -> bool:
+        if self._lease is not LeaseState.CONNECTED or self._is_leaving:
+            return False
+        if epoch is None:  # a warm-up owns nothing yet
+            return True
+        return epoch > self._released.get(key, -1) and key not in self._overdue
+
+    def _mark_released(self, key: str, epoch: int) -> None:
+        self._released[key] = max(epoch, self._released.get(key, -1))
