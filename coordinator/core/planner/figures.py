@@ -5,16 +5,16 @@ capacities. Everything is summed exactly (`math.fsum`), so no figure depends on 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
-from math import fsum, sqrt
+from itertools import chain
+from math import fsum, inf, sqrt
 
 from coordinator.core.planner.records import Bound, Dominant, FleetFigures
 
 # A shard counts as heavier than the level only by more than rounding: n equal shards on n
 # executors must not look like n dominant ones.
 _ROUNDING = 1e-12
-
-_NOTHING = Bound(spread=0.0, max=0.0, level=0.0, dominant=())
 
 
 def fleet_figures(loads: Mapping[str, float], capacities: Mapping[str, float]) -> FleetFigures:
@@ -45,20 +45,7 @@ def waterfill(loads: Mapping[str, float], executors: int) -> Bound:
     Each dominant shard has an executor to itself and the rest is spread like water. The loads of
     any placement majorise that vector, so neither figure can be beaten.
     """
-    if executors <= 0 or not loads:
-        return _NOTHING
-    level, heavy = _level(list(loads.values()), executors)
-    if not heavy:
-        return Bound(spread=0.0, max=level, level=level, dominant=())
-    mean = fsum(loads.values()) / executors
-    square = fsum((load - mean) ** 2 for load in heavy)
-    square += (executors - len(heavy)) * (level - mean) ** 2
-    return Bound(
-        spread=sqrt(square / executors) / mean,
-        max=max(heavy),
-        level=level,
-        dominant=_named(loads, min(heavy)),
-    )
+    return best_possible(loads, [1.0] * executors)
 
 
 def best_possible(loads: Mapping[str, float], capacities: Iterable[float]) -> Bound:
@@ -68,44 +55,67 @@ def best_possible(loads: Mapping[str, float], capacities: Iterable[float]) -> Bo
     shards lie on at most k executors, whose capacity is at most that of the k largest. That much
     excess over the mean is somewhere, on so little capacity, for every k; the worst k is the bound.
     """
+    figures, lightest = bound_figures(list(loads.values()), capacities)
+    named = [Dominant(key, load) for key, load in loads.items() if load >= lightest]
+    return with_dominant(figures, named)
+
+
+def bound_figures(values: list[float], capacities: Iterable[float]) -> tuple[Bound, float]:
+    """The bound without names, and the load of the lightest dominant shard (infinite: none)."""
     rooms = sorted(capacities, reverse=True)
-    if not rooms or not loads:
-        return _NOTHING
-    if rooms[0] == rooms[-1]:
-        filled = waterfill(loads, len(rooms))
-        return Bound(filled.spread, filled.max / rooms[0], filled.level / rooms[0], filled.dominant)
-    total, room_total = fsum(loads.values()), fsum(rooms)
+    if not rooms or not values:
+        return Bound(spread=0.0, max=0.0, level=0.0, dominant=()), inf
+    even = rooms[0] == rooms[-1]
+    return _even_bound(values, rooms) if even else _uneven_bound(values, rooms)
+
+
+def with_dominant(figures: Bound, named: Iterable[Dominant]) -> Bound:
+    """The bound with its dominant shards, heaviest first, ties by key."""
+    return replace(figures, dominant=tuple(sorted(named, key=lambda one: (-one.load, one.key))))
+
+
+def _even_bound(values: list[float], rooms: list[float]) -> tuple[Bound, float]:
+    executors = len(rooms)
+    total = fsum(values)
+    heavy: list[float] = []
+    level = total / executors
+    while True:
+        edge = level * (1.0 + _ROUNDING)
+        found = [load for load in values if load > edge]
+        if len(found) == len(heavy):
+            break
+        heavy = found
+        # What is left under the water, without a rounded difference of two large sums.
+        level = max(0.0, fsum(chain(values, [-load for load in heavy]))) / (executors - len(heavy))
+    mean = total / executors
+    square = fsum((load - mean) ** 2 for load in heavy)
+    square += (executors - len(heavy)) * (level - mean) ** 2
+    return Bound(
+        spread=sqrt(square / executors) / mean if heavy else 0.0,
+        max=max(heavy, default=level) / rooms[0],
+        level=level / rooms[0],
+        dominant=(),
+    ), min(heavy, default=inf)
+
+
+def _uneven_bound(values: list[float], rooms: list[float]) -> tuple[Bound, float]:
+    total, room_total = fsum(values), fsum(rooms)
     mean = total / room_total
-    heaviest = nlargest(len(rooms), loads.values())
+    heaviest = nlargest(len(rooms), values)
     top, square, load, room = mean, 0.0, 0.0, 0.0
     for shard, seat in zip(heaviest, rooms[:-1], strict=False):
         load, room = load + shard, room + seat
         excess = load - mean * room
         if excess > _ROUNDING * total:
             top = max(top, load / room)
-            spare = room_total - room
-            square = max(square, excess**2 * (1.0 / room + 1.0 / spare))
+            square = max(square, excess**2 * (1.0 / room + 1.0 / (room_total - room)))
     level, alone = _uneven_level(heaviest, rooms, total)
     return Bound(
         spread=sqrt(square / room_total) / mean if mean > 0.0 else 0.0,
         max=top,
         level=level,
-        dominant=_named(loads, heaviest[alone - 1]) if alone else (),
-    )
-
-
-def _level(values: list[float], executors: int) -> tuple[float, list[float]]:
-    """The water level, and the loads of the shards that stick out of it."""
-    heavy: list[float] = []
-    level = fsum(values) / executors
-    while True:
-        edge = level * (1.0 + _ROUNDING)
-        out = [load for load in values if load > edge]
-        if not out:
-            return level, heavy
-        heavy += out
-        values = [load for load in values if load <= edge]
-        level = fsum(values) / (executors - len(heavy))
+        dominant=(),
+    ), heaviest[alone - 1] if alone else inf
 
 
 def _uneven_level(
@@ -118,9 +128,3 @@ def _uneven_level(
             return load / room, alone
         load, room = max(0.0, load - shard), room - seat
     return 0.0, min(len(heaviest), len(rooms))
-
-
-def _named(loads: Mapping[str, float], lightest: float) -> tuple[Dominant, ...]:
-    """The shards of at least that load, heaviest first, ties by key."""
-    named = [Dominant(key, load) for key, load in loads.items() if load >= lightest]
-    return tuple(sorted(named, key=lambda one: (-one.load, one.key)))

@@ -16,11 +16,13 @@ from math import fsum
 from coordinator.core.planner.blocked import why_blocked
 from coordinator.core.planner.board import Board
 from coordinator.core.planner.descent import Descent
-from coordinator.core.planner.figures import best_possible, fleet_figures
+from coordinator.core.planner.figures import bound_figures, fleet_figures, with_dominant
 from coordinator.core.planner.limits import Admission
 from coordinator.core.planner.records import (
     Blocked,
     BlockedReason,
+    Bound,
+    Dominant,
     FleetFigures,
     Piece,
     Plan,
@@ -55,8 +57,7 @@ def settle(
     """
     board = Board(seats, pieces_by_executor)
     before = _figures(board)
-    loads = {piece.key: piece.load for pieces in board.pieces for piece in pieces}
-    bound = best_possible(loads, board.capacities)
+    bound = _bound(board)
     if board.open_count == 0:
         blocked = Blocked(before.hottest, BlockedReason.NO_TARGET) if board.seats else None
         return Plan((), Stop.NO_EXECUTORS, blocked, before, before, bound)
@@ -122,3 +123,18 @@ def _blocked(
 
 def _figures(board: Board) -> FleetFigures:
     return fleet_figures(board.loads_by_executor(), board.capacities_by_executor())
+
+
+def _bound(board: Board) -> Bound:
+    """The best possible for what lies on the board, without a table of every shard."""
+    values = [piece.load for pieces in board.pieces for piece in pieces]
+    figures, lightest = bound_figures(values, board.capacities)
+    return with_dominant(
+        figures,
+        (
+            Dominant(piece.key, piece.load)
+            for pieces in board.pieces
+            for piece in pieces
+            if piece.load >= lightest
+        ),
+    )

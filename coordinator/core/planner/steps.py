@@ -61,7 +61,7 @@ class Pricing:
         return gain / (moves + self.load_cost * load / self.load_mean)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: built thousands of times a plan, and freezing triples that
 class Pair:
     """A source, a colder target and the arithmetic of a transfer between them."""
 
@@ -72,11 +72,7 @@ class Pair:
     apart: float  # utilisation of the source minus that of the target, > 0
     inverse: float  # 1/c + 1/c
     most: float  # from this transfer on the two have changed places
-
-    @property
-    def ideal(self) -> float:
-        """The transfer that levels the two and gains most."""
-        return self.apart / self.inverse
+    ideal: float  # the transfer that levels the two and gains most
 
     def gain(self, transfer: float) -> float:
         """What a transfer takes off the potential."""
@@ -91,14 +87,16 @@ def pair(board: Board, source: int, target: int) -> Pair:
     """The pair as the board stands now."""
     apart = board.utilisation(source) - board.utilisation(target)
     from_room, to_room = board.capacities[source], board.capacities[target]
+    inverse = 1.0 / from_room + 1.0 / to_room
     return Pair(
-        source=source,
-        target=target,
-        source_name=board.seats[source].executor,
-        target_name=board.seats[target].executor,
-        apart=apart,
-        inverse=1.0 / from_room + 1.0 / to_room,
-        most=apart * min(from_room, to_room),
+        source,
+        target,
+        board.seats[source].executor,
+        board.seats[target].executor,
+        apart,
+        inverse,
+        apart * min(from_room, to_room),
+        apart / inverse,
     )
 
 
