@@ -1,0 +1,35 @@
+"""Consensus on bytes: PySyncObj made fast and safe. See `DESIGN.md` in this folder."""
+
+from coordinator.consensus.contract import (
+    ENTRY_BYTES_MAX,
+    ApplyFailed,
+    ConsensusConfig,
+    ConsensusError,
+    NotLeader,
+    OutcomeUnknown,
+    Overloaded,
+    PeerStatus,
+    ProbeTimeout,
+    StateMachine,
+    Status,
+    TooLarge,
+    TransferFailed,
+)
+from coordinator.consensus.node import ConsensusNode
+
+__all__ = [
+    "ENTRY_BYTES_MAX",
+    "ApplyFailed",
+    "ConsensusConfig",
+    "ConsensusError",
+    "ConsensusNode",
+    "NotLeader",
+    "OutcomeUnknown",
+    "Overloaded",
+    "PeerStatus",
+    "ProbeTimeout",
+    "StateMachine",
+    "Status",
+    "TooLarge",
+    "TransferFailed",
+]

@@ -1,0 +1,186 @@
+"""Bytes on the wire and in snapshots: msgpack with a closed set of types and messages.
+
+Decides what may be read at all. Must not know sockets, PySyncObj or the meaning of a message.
+Nothing here can run code: no extension types, no timestamps, no classes.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final
+
+import msgpack
+
+FRAME_BYTES_MAX: Final = 8 << 20
+"""Above the largest append: a 2 MiB batch, its last entry of 1 MiB, and the entries' framing."""
+FRAME_HEADER_BYTES: Final = 4
+HANDSHAKE_BYTES_MAX: Final = 4096
+"""A stranger may make us hold this much."""
+SNAPSHOT_FORMAT: Final = 1
+
+Message = dict[str, Any]
+
+
+class Malformed(Exception):  # noqa: N818 - names what the bytes are
+    """Bytes that this format does not allow."""
+
+
+_INT = (int,)
+_BOOL = (bool,)
+_BYTES = (bytes,)
+_STR = (str,)
+_MAP = (dict,)
+_NONE = type(None)
+
+# Message type -> its required fields. Fields that are not named here are refused.
+FIELDS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
+    "append_entries": {"term": _INT, "commit_index": _INT},
+    "next_node_idx": {"next_node_idx": _INT, "reset": _BOOL, "success": _BOOL},
+    "request_vote": {"term": _INT, "last_log_index": _INT, "last_log_term": _INT},
+    "response_vote": {"term": _INT},
+    "timeout_now": {"term": _INT},
+    "apply_command": {"command": _BYTES},
+    "apply_command_response": {"request_id": _INT},
+    "higher_term": {"term": _INT},
+    "pre_vote": {"term": _INT, "round": _INT, "last_log_index": _INT, "last_log_term": _INT},
+    "pre_vote_ok": {"term": _INT, "round": _INT},
+    "rejoin": {"nonce": _STR, "views": _MAP},
+    "rejoin_ack": {
+        "nonce": _STR,
+        "own": _STR,
+        "term": _INT,
+        "fresh": _BOOL,
+        "admitted": _BOOL,
+        "views": _MAP,
+    },
+    "proceed": {"nonces": _MAP},
+    "admitted": {},
+    "probe": {"id": _INT, "term": _INT},
+    "probe_ack": {"id": _INT, "term": _INT},
+    "ping": {},
+}
+OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
+    "append_entries": {
+        "entries": (tuple,),
+        "prevLogIdx": (int, _NONE),
+        "prevLogTerm": (int, _NONE),
+        "serialized": (tuple, _NONE),
+        "transmission": _STR,
+        "data": _BYTES,
+    },
+    "apply_command": {"request_id": _INT},
+    "apply_command_response": {"error": _INT, "log_idx": _INT, "log_term": _INT},
+    "request_vote": {"transfer": _BOOL},
+}
+_STAMP: Final = {"type": _STR, "stamp": _INT}
+
+
+def pack(value: object) -> bytes:
+    """The value as msgpack; TypeError for anything but plain data."""
+    packed: bytes = msgpack.packb(value, use_bin_type=True)
+    return packed
+
+
+def unpack(data: bytes | memoryview) -> Any:
+    """Plain data; arrays are tuples because the library compares log entries as tuples."""
+    try:
+        return msgpack.unpackb(
+            data, use_list=False, strict_map_key=True, max_ext_len=0, ext_hook=_refuse_extension
+        )
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise Malformed(f"not a frame: {type(error).__name__}") from error
+
+
+def _refuse_extension(code: int, _data: bytes) -> Any:
+    raise ValueError(f"extension type {code}")
+
+
+def decode_message(data: bytes | memoryview) -> Message:
+    """One message of the closed set with the fields it must have; raises Malformed."""
+    message = unpack(data)
+    if type(message) is not dict:
+        raise Malformed("a message is a map")
+    kind = message.get("type")
+    required = FIELDS.get(kind) if isinstance(kind, str) else None
+    if required is None or not isinstance(kind, str):
+        raise Malformed("unknown message type")
+    for field, kinds in required.items():
+        if type(message.get(field, ...)) not in kinds:
+            raise Malformed(f"{kind}.{field} is missing or of a wrong type")
+    if len(message) > len(required) + 1:
+        _check_optional(kind, message, required)
+    if kind == "append_entries":
+        _check_append(message)
+    return message
+
+
+def _check_optional(kind: str, message: Message, required: Mapping[str, Any]) -> None:
+    allowed = OPTIONAL.get(kind, {})
+    for field, value in message.items():
+        if field in required:
+            continue
+        kinds = _STAMP.get(field) or allowed.get(field)
+        if kinds is None or type(value) not in kinds:
+            raise Malformed(f"{kind}.{str(field)[:32]} is not expected or of a wrong type")
+
+
+def _check_append(message: Message) -> None:
+    for entry in message.get("entries", ()):
+        if (
+            type(entry) is not tuple
+            or len(entry) != 3
+            or type(entry[0]) is not bytes
+            or type(entry[1]) is not int
+            or type(entry[2]) is not int
+            or not entry[0]
+        ):
+            raise Malformed("an entry is (command, index, term)")
+    chunk = message.get("serialized")
+    if chunk is not None and tuple(map(type, chunk)) != (bytes, bool, bool):
+        raise Malformed("a chunk is (data, is_first, is_last)")
+
+
+def seal_snapshot(entries: tuple[Any, Any], state: bytes) -> bytes:
+    """A snapshot as bytes: the two last entries it covers, the state, and a checksum of both."""
+    body = pack((SNAPSHOT_FORMAT, *entries, state))
+    return hashlib.blake2b(body, digest_size=16).digest() + body
+
+
+def open_snapshot(data: bytes) -> tuple[tuple[Any, Any], bytes]:
+    """The two last entries and the state of sealed bytes; raises Malformed."""
+    digest, body = data[:16], data[16:]
+    if hashlib.blake2b(body, digest_size=16).digest() != digest:
+        raise Malformed("the checksum of the snapshot differs")
+    parts = unpack(body)
+    if type(parts) is not tuple or len(parts) != 4 or parts[0] != SNAPSHOT_FORMAT:
+        raise Malformed("not a snapshot of this format")
+    _, former, last, state = parts
+    return (former, last), state
+
+
+class PickleStandIn:
+    """Stands where the library imports its pickle module, so that no pickle is ever read."""
+
+    @staticmethod
+    def dumps(value: object, _protocol: int | None = None) -> bytes:
+        """The value as bytes of this codec."""
+        return pack(value)
+
+    @staticmethod
+    def loads(data: bytes) -> Any:
+        """Plain data only."""
+        return unpack(data)
+
+    @staticmethod
+    def dump(value: object, file: BinaryIO, _protocol: int | None = None) -> None:
+        """Writes `dumps` to a file."""
+        file.write(pack(value))
+
+    @staticmethod
+    def load(file: BinaryIO) -> Any:
+        """Reads what `dump` wrote."""
+        return unpack(file.read())
+
+    @staticmethod
+    def to_bytes(data: str | bytes) -> bytes:
+        """The library asks for this with its chunks."""
+        return data.encode() if isinstance(data, str) else data

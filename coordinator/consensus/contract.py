@@ -1,0 +1,135 @@
+"""What the rest of the system may know of consensus: bytes in, outcomes out.
+
+Decides nothing. Names the settings with their reasons, the records that are shown, and the
+errors that are raised. Must not know PySyncObj, sockets, or what the bytes mean.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+ENTRY_BYTES_MAX = 1 << 20
+"""Largest payload of one log entry: half a batch, so the library's splitting path is never used."""
+
+IN_FLIGHT_MAX = 20_000
+"""Most proposals waiting for their outcome: ten times the intended 2,000, then refuse at once."""
+
+
+class StateMachine(Protocol):
+    """What is replicated. Every node calls `apply` with the same bytes in the same order."""
+
+    def apply(self, index: int, payload: bytes) -> object:
+        """The outcome of one committed entry; a broken rule is a value, never an exception."""
+
+    def snapshot(self) -> bytes:
+        """All state as immutable bytes; called between two entries."""
+
+    def restore(self, data: bytes) -> None:
+        """Replaces all state; raises, changing nothing, when the bytes are not a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsensusConfig:
+    """Settings of one node. `peers` holds every member, this one included."""
+
+    name: str
+    peers: Mapping[str, str]
+    """Member name -> "host:port" of its Raft port."""
+    api_url: str
+    """Told to peers in the handshake, so that any node can name the leader's API."""
+    bootstrap: bool = False
+    """The operator's override: found the cluster with a majority of empty members."""
+    election_timeout_s: tuple[float, float] = (0.5, 1.0)
+    """At least four times the longest stall of the loop (125 ms), so a stall is no election."""
+    fallback_timeout_s: float = 0.45
+    """Below the shortest election timeout: a cut-off leader ends before another one can begin."""
+    ping_interval_s: float = 0.1
+    """Heartbeats of leader and links: five chances within the shortest election timeout."""
+    link_dead_after_s: float = 1.0
+    """Silence after which a link is replaced: ten missed pings."""
+    tick_interval_s: float = 0.03
+    """Timers are this exact; work itself steps at once."""
+    compaction_min_entries: int = 50_000
+    """Entries kept before a snapshot: half a second of the highest rate, about 20 MB."""
+    compaction_min_bytes: int = 64 << 20
+    """The same bound for large entries."""
+    insecure: bool = False
+    """Allow a plaintext Raft port off loopback. Anyone who reaches it owns the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerStatus:
+    """What this node knows of another member."""
+
+    name: str
+    address: str
+    connected: bool
+    api_url: str | None
+    match_index: int | None
+    """Highest index known to be on that node; only the leader knows."""
+    last_heard_age_s: float | None
+    quarantined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One node's view of itself and its cluster at one moment."""
+
+    name: str
+    role: str
+    """leader, follower, candidate or quarantined."""
+    term: int
+    leader: str | None
+    has_quorum: bool
+    """A majority of members, this one included, is connected."""
+    cluster_id: str | None
+    commit_index: int
+    applied_index: int
+    log_entries: int
+    log_bytes: int
+    snapshot_index: int
+    snapshot_bytes: int
+    snapshot_age_s: float | None
+    leader_contact_age_s: float | None
+    """Zero on a leader that a majority answers; None before the first contact."""
+    peers: tuple[PeerStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyFailed:
+    """The outcome of an entry on which the state machine raised, against its contract."""
+
+    index: int
+    error: str
+
+
+class ConsensusError(Exception):
+    """The base of what this package raises."""
+
+
+class NotLeader(ConsensusError):  # noqa: N818 - an outcome, not a fault
+    """Definite: nothing of this call was or will be applied. Ask `leader` instead."""
+
+    def __init__(self, leader: str | None) -> None:
+        super().__init__(f"not the leader (leader: {leader or 'unknown'})")
+        self.leader = leader
+
+
+class Overloaded(ConsensusError):  # noqa: N818 - an outcome, not a fault
+    """Definite: too many proposals wait for their outcome; nothing was appended."""
+
+
+class TooLarge(ConsensusError):  # noqa: N818 - an outcome, not a fault
+    """Definite: the payload exceeds the limit of one entry; nothing was appended."""
+
+
+class OutcomeUnknown(ConsensusError):  # noqa: N818 - an outcome, not a fault
+    """The proposal may have been applied, may be later, or never."""
+
+
+class ProbeTimeout(ConsensusError):  # noqa: N818 - an outcome, not a fault
+    """No majority confirmed the leadership in time."""
+
+
+class TransferFailed(ConsensusError):  # noqa: N818 - an outcome, not a fault
+    """The leadership stayed here, or where it went is not known yet."""

@@ -1,0 +1,115 @@
+"""Cures by limits: `journal-floor`, `total-apply`, `bounded`, `once`, `membership-gate`.
+
+Decide what the library is never asked to do. Must not know terms or elections.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from coordinator.consensus.codec import Message
+from coordinator.consensus.contract import ENTRY_BYTES_MAX, IN_FLIGHT_MAX, ApplyFailed
+from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
+from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, logger
+
+BATCH_BYTES: Final = 2 << 20
+"""Twice the largest entry, so that no entry is ever split (the splitting is wrong)."""
+ERROR_TEXT_MAX: Final = 200
+
+
+class JournalFloor(Cure):
+    """A cut never empties the log: the library indexes its first and last entry in every tick."""
+
+    name = "journal-floor"
+
+    def prepare(self, blueprint: Blueprint) -> None:
+        """Two entries stay in front of a snapshot's cut, one behind a truncation."""
+        blueprint.log.keep_tail = 2
+        blueprint.log.keep_head = 1
+
+
+class TotalApply(Cure):
+    """A state machine that raises is answered with a value, on every node alike.
+
+    The library would retry the entry in every tick, before it reads anything: all nodes go deaf.
+    """
+
+    name = "total-apply"
+
+    def prepare(self, blueprint: Blueprint) -> None:
+        """Wraps the state machine."""
+        blueprint.apply = _total(blueprint.apply)
+
+
+def _total(apply: Callable[[int, bytes], object]) -> Callable[[int, bytes], object]:
+    def apply_or_tell(index: int, payload: bytes) -> object:
+        try:
+            return apply(index, payload)
+        except Exception as error:  # noqa: BLE001 - total means total
+            logger.exception("apply_raised index=%d bytes=%d", index, len(payload))
+            return ApplyFailed(index, f"{type(error).__name__}: {error}"[:ERROR_TEXT_MAX])
+
+    return apply_or_tell
+
+
+class Bounded(Cure):
+    """Entries, batches, queues and waiters have limits, and nothing waits for a leader."""
+
+    name = "bounded"
+
+    def prepare(self, blueprint: Blueprint) -> None:
+        """Sets the limits."""
+        blueprint.settings["appendEntriesBatchSizeBytes"] = BATCH_BYTES
+        blueprint.settings["commandsQueueSize"] = IN_FLIGHT_MAX
+        blueprint.settings["commandsWaitLeader"] = False
+        blueprint.entry_bytes_max = ENTRY_BYTES_MAX
+        blueprint.in_flight_max = IN_FLIGHT_MAX
+
+
+class Once(Cure):
+    """A proposal is appended here or refused: never forwarded, never left without an answer.
+
+    The library forwards what it holds when the leadership goes, and forgets the callbacks of
+    entries that a snapshot covers.
+    """
+
+    name = "once"
+
+    def incoming(self) -> Mapping[str, Rewrite]:
+        """Nobody appends through another node."""
+        return {"apply_command": _drop, "apply_command_response": _drop}
+
+    def outgoing(self) -> Mapping[str, Rewrite]:
+        """What would be forwarded is refused; it was not appended."""
+        return {"apply_command": self._refuse}
+
+    def delivered(self) -> Mapping[str, Seen]:
+        """A snapshot may have covered entries that somebody waits for."""
+        return {"append_entries": self._answer_covered}
+
+    def _refuse(self, _peer: str, message: Message) -> None:
+        answer = self.replica.engine.take_forwarded(message.get("request_id", 0))
+        if answer is not None:
+            answer(None, NOT_LEADER)
+
+    def _answer_covered(self, _peer: str, message: Message) -> None:
+        if "prevLogIdx" in message:
+            return
+        waiting = self.replica.engine.waiting()
+        applied = self.replica.engine.applied_index
+        for index in sorted(index for index in waiting if index <= applied):
+            for _, answer in waiting.pop(index):
+                answer(None, UNKNOWN_OUTCOME)
+
+
+def _drop(_peer: str, _message: Message) -> None:
+    return None
+
+
+class MembershipGate(Cure):
+    """Members are static; the library's own guard of changes never guards anything."""
+
+    name = "membership-gate"
+
+    def prepare(self, blueprint: Blueprint) -> None:
+        """Keeps the library's membership code unreachable."""
+        blueprint.settings["dynamicMembershipChange"] = False

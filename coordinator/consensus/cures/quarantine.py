@@ -1,0 +1,260 @@
+"""The cure of lost memory: `quarantine`.
+
+Decides whether this node may take part in elections and acknowledgements. A node that starts
+empty may have voted and acknowledged before; it must do neither until it knows what it may have
+promised. Must not know sockets or how a log is replicated.
+
+Three ways out. *Rejoin*: every other member answered this start's nonce with its term, and this
+node applied an entry of a leader whose term is at least all of those. *Founding*: all members are
+fresh and know each other's nonces, so nobody can have promised anything. *Override*: the operator
+said to found the cluster with the majority that is there.
+
+A node is fresh while its term is zero: whoever voted or stood has a higher one, and so has the
+candidate that was voted for, even after the voter forgot.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from coordinator.consensus.codec import Message
+from coordinator.consensus.cures.base import Cure, Rewrite, Seen
+from coordinator.consensus.library import Member, logger
+
+ASK_INTERVAL_S: Final = 0.1
+"""As often as a heartbeat: a restart costs one round trip and this at most."""
+TELL_INTERVAL_S: Final = 5.0
+"""How often a waiting node says what it waits for."""
+ASKING_AGE_S: Final = 0.5
+"""A peer that asked within five intervals is still in quarantine."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    term: int
+    fresh: bool
+    admitted: bool
+    views: Mapping[str, str]
+
+
+class Quarantine(Cure):
+    """An empty node neither votes, stands nor acknowledges until it cannot contradict itself."""
+
+    name = "quarantine"
+
+    def __init__(self) -> None:
+        self._nonce = ""
+        self._is_override = False
+        self._nonces: dict[str, str] = {}
+        self._answers: dict[str, _Answer] = {}
+        self._terms: dict[str, int] = {}
+        self._founders: dict[str, str] | None = None
+        self._asked_at: dict[str, float] = {}
+        self._ask_next_s = 0.0
+        self._tell_next_s: float | None = None
+        self._leader_commit: tuple[str, int, int] | None = None
+
+    def attach(self, replica: Any) -> None:
+        """Starts in quarantine under a new nonce."""
+        super().attach(replica)
+        self._nonce = f"{replica.rng.getrandbits(64):016x}"
+        self._nonces[replica.name] = self._nonce
+        self._is_override = replica.config.bootstrap
+        replica.is_quarantined = True
+        if not replica.peers:
+            self._admit("alone")
+
+    def incoming(self) -> Mapping[str, Rewrite]:
+        """While in quarantine votes are withheld; until all answered, everything is."""
+        return {
+            "append_entries": self._screen_append,
+            "request_vote": self._withhold,
+            "pre_vote": self._withhold,
+            "timeout_now": self._withhold,
+            "higher_term": self._withhold_unanswered,
+            "probe": self._withhold,
+            "rejoin": self._answer,
+            "rejoin_ack": self._learn,
+            "proceed": self._proceed,
+            "admitted": self._note_admitted,
+        }
+
+    def delivered(self) -> Mapping[str, Seen]:
+        """After each step of the log this node may be caught up."""
+        return {}
+
+    def may_stand(self) -> bool:
+        """Not in quarantine."""
+        return not self.replica.is_quarantined
+
+    def peer_is_quarantined(self, peer: str) -> bool:
+        """The peer asked for answers a moment ago."""
+        asked = self._asked_at.get(peer)
+        return asked is not None and self.replica.now - asked < ASKING_AGE_S
+
+    # Withholding.
+
+    def _withhold(self, _peer: str, message: Message) -> Message | None:
+        return None if self.replica.is_quarantined else message
+
+    def _withhold_unanswered(self, _peer: str, message: Message) -> Message | None:
+        if self.replica.is_quarantined and not self._all_answered():
+            return None
+        return message
+
+    def _screen_append(self, peer: str, message: Message) -> Message | None:
+        if not self.replica.is_quarantined:
+            return message
+        if not self._all_answered():
+            return None  # an acknowledgement might contradict a forgotten vote
+        if "prevLogIdx" in message:
+            self._leader_commit = (peer, message["term"], message["commit_index"])
+        return message
+
+    def _all_answered(self) -> bool:
+        return len(self._terms) == len(self.replica.peers)
+
+    # Asking and answering.
+
+    def before_step(self) -> None:
+        """Asks every peer from time to time, and says what is missing."""
+        replica = self.replica
+        if not replica.is_quarantined or replica.now < self._ask_next_s:
+            return
+        self._ask_next_s = replica.now + ASK_INTERVAL_S
+        for peer in replica.peers:
+            replica.send(peer, {"type": "rejoin", "nonce": self._nonce, "views": self._nonces})
+        self._tell()
+
+    def after_step(self) -> None:
+        """Leaves when the entry that the leader said is committed was applied here."""
+        replica = self.replica
+        if not replica.is_quarantined or self._leader_commit is None:
+            return
+        peer, term, commit = self._leader_commit
+        engine = replica.engine
+        if (
+            term == engine.term
+            and engine.leader == peer
+            and term >= max(self._terms.values(), default=0)
+            and engine.entry_term(commit) == term
+            and engine.applied_index >= commit
+        ):
+            # Its vote of this term may be spent already; so it is, on the leader of the term.
+            engine.spend_vote(peer)
+            self._admit("caught up")
+
+    def _answer(self, peer: str, message: Message) -> None:
+        replica = self.replica
+        nonce = message["nonce"]
+        if self._nonces.get(peer) != nonce:
+            self._nonces[peer] = nonce
+            if replica.engine.is_leader:
+                # What the former life acknowledged is gone.
+                replica.engine.match_index[Member(peer)] = 0
+        self._asked_at[peer] = replica.now
+        if self._founders is not None and self._founders.get(peer) == nonce:
+            replica.send(peer, {"type": "proceed", "nonces": self._founders})
+        replica.send(
+            peer,
+            {
+                "type": "rejoin_ack",
+                "nonce": nonce,
+                "own": self._nonce,
+                "term": replica.engine.term,
+                "fresh": self._is_fresh(),
+                "admitted": not replica.is_quarantined,
+                "views": self._nonces,
+            },
+        )
+
+    def _learn(self, peer: str, message: Message) -> None:
+        replica = self.replica
+        self._nonces[peer] = message["own"]
+        if message["nonce"] != self._nonce or not replica.is_quarantined:
+            return
+        answer = _Answer(
+            message["term"], message["fresh"], message["admitted"], dict(message["views"])
+        )
+        self._answers[peer] = answer
+        if answer.admitted and not self._all_answered():
+            self._terms[peer] = answer.term
+            if self._all_answered():
+                self._adopt_term()
+        if answer.fresh and self._is_fresh():
+            self._found()
+
+    def _adopt_term(self) -> None:
+        highest = max(self._terms.values())
+        if highest > self.replica.engine.term:
+            self.replica.engine.enter_term(highest, None)
+        logger.info("rejoin_answered node=%s term=%d", self.replica.name, highest)
+
+    # Founding.
+
+    def _is_fresh(self) -> bool:
+        engine = self.replica.engine
+        return engine.term == 0 and engine.last_index == 1
+
+    def _found(self) -> None:
+        """Proceeds with the members that are fresh, if they are enough and know each other."""
+        replica = self.replica
+        if any(not answer.fresh for answer in self._answers.values()):
+            return
+        group = sorted([replica.name, *self._answers])
+        members = len(replica.peers) + 1
+        needed = members // 2 + 1 if self._is_override else members
+        nonces = {name: self._nonces[name] for name in group}
+        # Each answer was given when its sender knew these very starts: no forgotten vote is
+        # younger than an answer.
+        agree = all(
+            {name: answer.views.get(name) for name in group} == nonces
+            for answer in self._answers.values()
+        )
+        if len(group) < needed or not agree:
+            return
+        self._founders = nonces
+        for peer in replica.peers:
+            replica.send(peer, {"type": "proceed", "nonces": nonces})
+        self._admit("founded")
+
+    def _proceed(self, _peer: str, message: Message) -> None:
+        nonces = message["nonces"]
+        if not self.replica.is_quarantined or not self._is_fresh():
+            return
+        if nonces.get(self.replica.name) == self._nonce:
+            self._founders = dict(nonces)
+            self._admit("founded")
+
+    def _note_admitted(self, peer: str, _message: Message) -> None:
+        self._asked_at.pop(peer, None)
+
+    def _admit(self, how: str) -> None:
+        self.replica.is_quarantined = False
+        for peer in self.replica.peers:
+            self.replica.send(peer, {"type": "admitted"})
+        logger.info("quarantine_left node=%s how=%r", self.replica.name, how)
+
+    def _tell(self) -> None:
+        replica = self.replica
+        if self._tell_next_s is None:  # a start within the first interval needs no words
+            self._tell_next_s = replica.now + TELL_INTERVAL_S
+        if replica.now < self._tell_next_s:
+            return
+        self._tell_next_s = replica.now + TELL_INTERVAL_S
+        unreachable = [peer for peer in replica.peers if peer not in replica.links]
+        if all(answer.fresh for answer in self._answers.values()) and self._is_fresh():
+            logger.warning(
+                "bootstrap_waiting node=%s unreachable=%s: every member must be up once, or start "
+                "one with --bootstrap",
+                replica.name,
+                ",".join(unreachable) or "none",
+            )
+            return
+        missing = [peer for peer in replica.peers if peer not in self._terms]
+        logger.warning(
+            "rejoin_waiting node=%s unanswered=%s leader=%s",
+            replica.name,
+            ",".join(missing) or "none",
+            replica.engine.leader,
+        )

@@ -1,0 +1,107 @@
+"""The cure of snapshots on the wire: `snapshot-cap`.
+
+Decides what a follower believes of a snapshot message, which snapshot is worth installing, and
+how many chunks a leader sends in one step. Must not know what a snapshot holds.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from coordinator.consensus.codec import Message
+from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
+from coordinator.consensus.library import Entry, Member
+
+CHUNKS_PER_STEP_MAX: Final = 8
+"""2 MiB in a step: enough for a fast link, little for the loop and the peer's buffer."""
+
+
+class SnapshotCap(Cure):
+    """No commit is believed from a snapshot before it is installed; old and corrupt are refused."""
+
+    name = "snapshot-cap"
+
+    def __init__(self) -> None:
+        self._chunks: dict[str, int] = {}
+        self._resting: set[str] = set()
+        self._installing = False
+        self._held: int | None = None
+        self._before = 0
+
+    def prepare(self, blueprint: Blueprint) -> None:
+        """Asks before anything is installed."""
+        blueprint.snapshots.screen = self._screen
+
+    def incoming(self) -> Mapping[str, Rewrite]:
+        """Commit indexes of snapshot messages are capped."""
+        return {"append_entries": self._cap}
+
+    def delivered(self) -> Mapping[str, Seen]:
+        """The installation ends with its message."""
+        return {"append_entries": self._finish}
+
+    def outgoing(self) -> Mapping[str, Rewrite]:
+        """A refused snapshot is not acknowledged; a sender rests after its share of chunks."""
+        return {"append_entries": self._count, "next_node_idx": self._acknowledge}
+
+    def _cap(self, _peer: str, message: Message) -> Message:
+        if "prevLogIdx" in message:
+            return message
+        chunk = message.get("serialized")
+        if chunk is None or not chunk[2]:
+            # The tail of this log was not compared with the leader's: believe no commit of it.
+            return {**message, "commit_index": 0}
+        self._installing = message["term"] >= self.replica.engine.term
+        self._held = None
+        self._before = self.replica.engine.applied_index
+        return {**message, "commit_index": 0}
+
+    def _screen(self, last: Entry) -> bool:
+        """False when this log holds all that the snapshot covers: the tail behind it stays."""
+        engine = self.replica.engine
+        _, index, term = last
+        if index <= engine.commit_index or engine.entry_term(index) == term:
+            self._held = index
+            return False
+        return True
+
+    def _acknowledge(self, _peer: str, message: Message) -> Message | None:
+        if not self._installing:
+            return message
+        if self._held is not None:
+            return {**message, "next_node_idx": self._held + 1}
+        if self.replica.engine.applied_index > self._before:
+            return message
+        return None  # corrupt: this node has nothing of it, and says nothing
+
+    def _finish(self, _peer: str, _message: Message) -> None:
+        if not self._installing:
+            return
+        self._installing = False
+        engine = self.replica.engine
+        if self._held is not None:
+            # Committed entries only are in a snapshot, and this log holds them all.
+            engine.raise_commit(self._held)
+        elif engine.applied_index > self._before:
+            engine.raise_commit(engine.applied_index)
+
+    def _count(self, peer: str, message: Message) -> Message:
+        if "serialized" not in message:
+            return message
+        chunk = message["serialized"]
+        sent = self._chunks[peer] = self._chunks.get(peer, 0) + 1
+        if chunk is None or (sent >= CHUNKS_PER_STEP_MAX and not chunk[2]):
+            # Leaving the set of connected peers is the send loop's own way out.
+            self.replica.engine.connected.discard(Member(peer))
+            self._resting.add(peer)
+        return message
+
+    def after_step(self) -> None:
+        """Resting peers are connected again."""
+        self._chunks.clear()
+        for peer in self._resting:
+            self.replica.engine.connected.add(Member(peer))
+        self._resting.clear()
+
+    def link_shut(self, peer: str) -> None:
+        """A real disconnect wins over a rest."""
+        self._resting.discard(peer)

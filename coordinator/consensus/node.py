@@ -1,0 +1,379 @@
+"""A consensus node on the event loop: the replica, its links, and whoever waits for an outcome.
+
+Decides when to step and who is told what. Must not know what the entries mean. This is where the
+cures are composed; the product always has all of them.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from coordinator.consensus import library
+from coordinator.consensus.codec import Message
+from coordinator.consensus.contract import (
+    ConsensusConfig,
+    ConsensusError,
+    NotLeader,
+    OutcomeUnknown,
+    PeerStatus,
+    ProbeTimeout,
+    StateMachine,
+    Status,
+    TransferFailed,
+)
+from coordinator.consensus.cures.base import Cure
+from coordinator.consensus.cures.leadership import PreVote, StepDown
+from coordinator.consensus.cures.limits import (
+    Bounded,
+    JournalFloor,
+    MembershipGate,
+    Once,
+    TotalApply,
+)
+from coordinator.consensus.cures.quarantine import Quarantine
+from coordinator.consensus.cures.replication import AckTerm, PrefixMatch, ResetOrder
+from coordinator.consensus.cures.transfer_of_state import SnapshotCap
+from coordinator.consensus.library import Member, logger
+from coordinator.consensus.links import LinkPolicy, Links
+from coordinator.consensus.replica import Replica
+
+# The order is the order in which they see a message: who must not act at all comes first, then
+# whose word counts, then what it says.
+CURES: Final[tuple[type[Cure], ...]] = (
+    Quarantine,
+    AckTerm,
+    StepDown,
+    PreVote,
+    SnapshotCap,
+    ResetOrder,
+    PrefixMatch,
+    Once,
+    Bounded,
+    TotalApply,
+    JournalFloor,
+    MembershipGate,
+)
+
+TRANSFER_S: Final = 2.0
+"""A transfer takes one round trip and an election without waiting; then it has failed."""
+
+
+class ConsensusNode:
+    """One member. `start`, then propose and confirm; `stop` fails whoever still waits.
+
+    `on_applied(index)` is called once per step in which the applied index moved,
+    `on_leadership(is_leader, term)` when this node becomes a leader that has applied an entry of
+    its own term, and at once when it is none any more, `on_fatal(what)` when it must end.
+    """
+
+    cures: ClassVar[tuple[type[Cure], ...]] = CURES
+    """Tests compose a node of fewer in a subclass."""
+
+    def __init__(
+        self,
+        config: ConsensusConfig,
+        machine: StateMachine,
+        *,
+        rng: random.Random,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if config.name not in config.peers:
+            raise ConsensusError(f"{config.name} is not among its peers")
+        self.config = config
+        self.on_applied: Callable[[int], None] | None = None
+        self.on_leadership: Callable[[bool, int], None] | None = None
+        self.on_fatal: Callable[[str], None] | None = None
+        self._rng = rng
+        self._replica = Replica(
+            config, machine, [cure() for cure in self.cures], rng=rng, clock=monotonic
+        )
+        self._monotonic = monotonic
+        self._cluster_id: str | None = None
+        self._links: Links | None = None
+        self._timer: asyncio.Task[None] | None = None
+        self._is_scheduled = False
+        self._is_stopped = False
+        self._answers: list[tuple[asyncio.Future[Any], Any, int]] = []
+        self._in_flight = 0
+        self._deadlines: dict[float, deque[tuple[float, asyncio.Future[Any]]]] = {}
+        self._probes: dict[asyncio.Future[int], float] = {}
+        self._told_applied = self._replica.engine.applied_index
+        self._told_leader: int | None = None
+        self._told_fatal = False
+        self._transfer: asyncio.Future[None] | None = None
+
+    # Life.
+
+    async def start(self) -> None:
+        """Binds, dials and begins to step; raises ConsensusError when it cannot bind."""
+        self._loop = asyncio.get_running_loop()
+        links = Links(
+            self.config,
+            LinkPolicy(
+                ping_interval_s=self.config.ping_interval_s,
+                dead_after_s=self.config.link_dead_after_s,
+            ),
+            rng=self._rng,
+            opened=self._opened,
+            shut=self._shut,
+            received=self._received,
+        )
+        links.cluster_id = self._cluster_id
+        await links.start()
+        self._links = links
+        self._timer = asyncio.create_task(self._tick_forever(), name="raft timer")
+
+    async def stop(self) -> None:
+        """Ends links and timer; whoever still waits gets OutcomeUnknown."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            await asyncio.gather(self._timer, return_exceptions=True)
+        if self._links is not None:
+            await self._links.stop()
+        waiting = [future for queue in self._deadlines.values() for _, future in queue]
+        for future in [*waiting, *self._probes]:
+            if not future.done():
+                future.set_exception(OutcomeUnknown("the node stopped"))
+        if self._transfer is not None and not self._transfer.done():
+            self._transfer.set_result(None)
+
+    async def _tick_forever(self) -> None:
+        while True:
+            self._kick()
+            soon = self._replica.engine.election_deadline_s - self._monotonic()
+            await asyncio.sleep(min(self.config.tick_interval_s, max(soon, 0.001)))
+
+    # Stepping: once per turn of the loop that has work.
+
+    def _kick(self) -> None:
+        if not self._is_scheduled and not self._is_stopped:
+            self._is_scheduled = True
+            self._loop.call_soon(self._step)
+
+    def _step(self) -> None:
+        self._is_scheduled = False
+        if self._is_stopped or self._links is None:
+            return
+        replica = self._replica
+        replica.step()
+        self._links.send(replica.take_outbox())
+        answers, self._answers = self._answers, []
+        for future, result, error in answers:
+            self._settle(future, result, error)
+        self._expire()
+        self._tell()
+
+    def _settle(self, future: asyncio.Future[Any], result: Any, error: int) -> None:
+        if future.done():
+            return
+        if error == library.SUCCESS:
+            future.set_result(result)
+        elif error in (library.NOT_LEADER, library.MISSING_LEADER, library.DISCARDED):
+            # Discarded: another entry was committed at its index, so it never will be.
+            future.set_exception(NotLeader(self._replica.leader))
+        else:
+            future.set_exception(OutcomeUnknown(f"the library answered {error}"))
+
+    def _expire(self) -> None:
+        now = self._monotonic()
+        for queue in self._deadlines.values():
+            while queue and (queue[0][1].done() or queue[0][0] <= now):
+                _, future = queue.popleft()
+                if not future.done():
+                    future.set_exception(OutcomeUnknown("no outcome in time"))
+        for future in [f for f, deadline in self._probes.items() if f.done() or deadline <= now]:
+            del self._probes[future]
+            if not future.done():
+                future.set_exception(ProbeTimeout("no majority confirmed the leadership in time"))
+
+    def _tell(self) -> None:
+        replica = self._replica
+        leads = replica.engine.term if replica.is_ready_leader else None
+        if leads != self._told_leader:
+            former, self._told_leader = self._told_leader, leads
+            if former is not None:
+                logger.info("leader_lost node=%s term=%d", self.config.name, former)
+                if self.on_leadership is not None:
+                    self.on_leadership(False, former)
+            if leads is not None:
+                logger.info("leader_elected node=%s term=%d", self.config.name, leads)
+                if self.on_leadership is not None:
+                    self.on_leadership(True, leads)
+        applied = replica.engine.applied_index
+        if applied != self._told_applied:
+            self._told_applied = applied
+            if self.on_applied is not None:
+                self.on_applied(applied)
+        if replica.fatal is not None and not self._told_fatal:
+            self._told_fatal = True
+            if self.on_fatal is not None:
+                self.on_fatal(replica.fatal)
+
+    # What the links tell.
+
+    def _opened(self, peer: str) -> None:
+        self._replica.link_opened(peer)
+        self._kick()
+
+    def _shut(self, peer: str) -> None:
+        self._replica.link_shut(peer)
+        self._kick()
+
+    def _received(self, peer: str, message: Message) -> None:
+        self._replica.receive(peer, message)
+        self._kick()
+
+    # What the rest of the system asks.
+
+    async def propose(self, payload: bytes, *, timeout_s: float = 5.0) -> object:
+        """What `apply` answered on this node.
+
+        Raises NotLeader, Overloaded or TooLarge (definite: not applied), or OutcomeUnknown.
+        """
+        while self._transfer is not None:
+            # A moment later there is another leader, or it is this one again.
+            await asyncio.shield(self._transfer)
+        if self._is_stopped or self._links is None:
+            raise NotLeader(None)
+        future = self._loop.create_future()
+        self._replica.propose(payload, partial(self._answered, future), self._in_flight)
+        self._in_flight += 1
+        queue = self._deadlines.get(timeout_s)
+        if queue is None:
+            queue = self._deadlines[timeout_s] = deque()
+        queue.append((self._monotonic() + timeout_s, future))
+        self._kick()
+        try:
+            return await future
+        finally:
+            self._in_flight -= 1
+
+    def _answered(self, future: asyncio.Future[Any], result: Any, error: int) -> None:
+        # Called inside a tick, where an exception would apply the entry twice.
+        self._answers.append((future, result, error))
+
+    async def confirm_leadership(self, *, timeout_s: float = 2.0) -> int:
+        """The term that a majority confirmed after this call; raises NotLeader or ProbeTimeout."""
+        if self._is_stopped or self._links is None or not self._replica.engine.is_leader:
+            raise NotLeader(self._replica.leader)
+        future: asyncio.Future[int] = self._loop.create_future()
+        self._probes[future] = self._monotonic() + timeout_s
+        self._replica.confirm(partial(self._confirmed, future))
+        self._kick()
+        return await future
+
+    def _confirmed(self, future: asyncio.Future[int], term: int | None) -> None:
+        if future.done():
+            return
+        if term is None:
+            future.set_exception(NotLeader(self._replica.leader))
+        else:
+            future.set_result(term)
+
+    async def transfer_leadership(self, to: str | None = None) -> str:
+        """The new leader. Proposals wait meanwhile; raises NotLeader or TransferFailed."""
+        replica = self._replica
+        if not replica.engine.is_leader:
+            raise NotLeader(replica.leader)
+        if self._transfer is not None:
+            raise TransferFailed("another transfer is under way")
+        target = to or self._most_caught_up()
+        if target not in replica.links:
+            raise TransferFailed(f"{target or 'no peer'} is not connected")
+        self._transfer = self._loop.create_future()
+        try:
+            async with asyncio.timeout(TRANSFER_S):
+                await self._hand_over(target)
+        except TimeoutError:
+            raise TransferFailed(f"{target} did not take over in {TRANSFER_S} s") from None
+        finally:
+            self._transfer.set_result(None)
+            self._transfer = None
+        return target
+
+    async def _hand_over(self, target: str) -> None:
+        replica = self._replica
+        term = replica.engine.term
+        is_offered = False
+        while replica.leader != target:
+            if not is_offered:
+                is_offered = replica.offer_leadership(target)
+            if replica.engine.term > term and replica.leader not in (None, target):
+                raise TransferFailed(f"{replica.leader} leads instead")
+            self._kick()
+            await asyncio.sleep(0.005)
+
+    def _most_caught_up(self) -> str | None:
+        replica = self._replica
+        match = replica.engine.match_index
+        candidates = [
+            (match.get(Member(peer), 0), peer)
+            for peer in sorted(replica.links)
+            if not self._is_peer_quarantined(peer)
+        ]
+        return max(candidates)[1] if candidates else None
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """The state machine learned it; links of other clusters end."""
+        self._cluster_id = cluster_id
+        if self._links is not None:
+            self._links.set_cluster_id(cluster_id)
+
+    @property
+    def leader_api_url(self) -> str | None:
+        """Where the leader's API is, as far as this node knows."""
+        leader = self._replica.leader
+        if leader == self.config.name:
+            return self.config.api_url
+        if leader is None or self._links is None:
+            return None
+        return self._links.api_urls.get(leader)
+
+    def _is_peer_quarantined(self, peer: str) -> bool:
+        return any(
+            isinstance(cure, Quarantine) and cure.peer_is_quarantined(peer)
+            for cure in self._replica.cures
+        )
+
+    def status(self) -> Status:
+        """The view of this node at this moment."""
+        replica, engine = self._replica, self._replica.engine
+        snapshots = replica.snapshots
+        made_at_s = snapshots.made_at_s
+        role = ("follower", "candidate", "leader")[engine.role]
+        return Status(
+            name=self.config.name,
+            role="quarantined" if replica.is_quarantined else role,
+            term=engine.term,
+            leader=replica.leader,
+            has_quorum=replica.is_majority(len(replica.links) + 1),
+            cluster_id=self._cluster_id,
+            commit_index=engine.commit_index,
+            applied_index=engine.applied_index,
+            log_entries=len(engine.log),
+            log_bytes=engine.log.size_bytes,
+            snapshot_index=snapshots.index,
+            snapshot_bytes=snapshots.size_bytes,
+            snapshot_age_s=None if made_at_s is None else self._monotonic() - made_at_s,
+            leader_contact_age_s=replica.leader_contact_age_s,
+            peers=tuple(self._peer_status(peer) for peer in replica.peers),
+        )
+
+    def _peer_status(self, peer: str) -> PeerStatus:
+        engine, links = self._replica.engine, self._links
+        return PeerStatus(
+            name=peer,
+            address=self.config.peers[peer],
+            connected=peer in self._replica.links,
+            api_url=None if links is None else links.api_urls.get(peer),
+            match_index=engine.match_index.get(Member(peer)) if engine.is_leader else None,
+            last_heard_age_s=None if links is None else links.last_heard_age_s(peer),
+            quarantined=self._is_peer_quarantined(peer),
+        )

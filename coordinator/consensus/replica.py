@@ -1,0 +1,286 @@
+"""One member of the Raft cluster without a network: messages in, messages out, time as given.
+
+Composes the library with the cures and decides in which order they see a message and a step.
+Must not know sockets, tasks or the event loop: the simulator drives it with a virtual clock.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from coordinator.consensus import library
+from coordinator.consensus.codec import Message, pack
+from coordinator.consensus.contract import (
+    ConsensusConfig,
+    NotLeader,
+    Overloaded,
+    StateMachine,
+    TooLarge,
+)
+from coordinator.consensus.cures.base import Blueprint, Cure
+from coordinator.consensus.library import Engine, Member, MemoryLog, Port, logger
+from coordinator.consensus.probe import Confirmed, Probe
+from coordinator.consensus.snapshots import SnapshotStore
+
+LIBRARY_MESSAGES: Final = frozenset(
+    {
+        "append_entries",
+        "next_node_idx",
+        "request_vote",
+        "response_vote",
+        "timeout_now",
+        "apply_command",
+        "apply_command_response",
+    }
+)
+TICK_FAILURES_MAX: Final = 3
+"""One failed tick may be a passing fault; three in a row is a node that is deaf for good."""
+NEVER_S: Final = 1e9
+"""Compaction goes by size alone: an idle log need not be compacted."""
+
+
+Hook = TypeVar("Hook")
+
+
+class Replica:
+    """The member `config.name`. `outbox` holds encoded messages per peer until they are taken."""
+
+    def __init__(
+        self,
+        config: ConsensusConfig,
+        machine: StateMachine,
+        cures: Sequence[Cure],
+        *,
+        rng: random.Random,
+        clock: Callable[[], float],
+    ) -> None:
+        self.config = config
+        self.name = config.name
+        self.peers = tuple(sorted(set(config.peers) - {config.name}))
+        self.rng = rng
+        self.now = clock()
+        self.links: set[str] = set()
+        self.is_quarantined = False
+        self.fatal: str | None = None
+        self.outbox: dict[str, list[bytes]] = {}
+        self.cures = tuple(cures)
+        self._clock = clock
+        self._members = {peer: Member(peer) for peer in self.peers}
+        self._failures = 0
+        self._heard_at_s: float | None = None
+        self._port = Port(self._from_library)
+        blueprint = self._draw(machine)
+        self.snapshots = blueprint.snapshots
+        self.snapshots.clock = lambda: self.now
+        self.entry_bytes_max = blueprint.entry_bytes_max
+        self.in_flight_max = blueprint.in_flight_max
+        library.use_clock(clock)
+        self.engine = Engine(
+            self.name,
+            self.peers,
+            settings=blueprint.settings,
+            port=self._port,
+            log=blueprint.log,
+            snapshots=blueprint.snapshots,
+            rng=rng,
+            apply=blueprint.apply,
+            may_stand=self._may_stand,
+        )
+        self.probe = Probe(self)
+        for cure in self.cures:
+            cure.attach(self)
+        self._incoming = _by_type(cure.incoming() for cure in self.cures)
+        self._outgoing = _by_type(cure.outgoing() for cure in self.cures)
+        self._delivered = _by_type(cure.delivered() for cure in self.cures)
+        self._outgoing_any = self._outgoing.pop("*", ())
+
+    def _draw(self, machine: StateMachine) -> Blueprint:
+        config = self.config
+        shortest, longest = config.election_timeout_s
+        settings: dict[str, Any] = {
+            "autoTick": False,
+            "appendEntriesUseBatch": True,  # each step replicates once, by hand
+            "appendEntriesPeriod": config.ping_interval_s,
+            "raftMinTimeout": shortest,
+            "raftMaxTimeout": longest,
+            "connectionTimeout": longest,  # unused: links are not the library's
+            "logCompactionMinEntries": config.compaction_min_entries,
+            "logCompactionMinTime": NEVER_S,
+            "useFork": False,
+            "tcp_keepalive": None,
+        }
+        snapshots = SnapshotStore(machine.snapshot, machine.restore)
+        blueprint = Blueprint(config, settings, MemoryLog(), snapshots, machine.apply)
+        for cure in self.cures:
+            cure.prepare(blueprint)
+        return blueprint
+
+    # What comes in.
+
+    def link_opened(self, peer: str) -> None:
+        """A link to this member is up; nothing sent on a former one will arrive any more."""
+        self._wind()
+        self.links.add(peer)
+        self._port.open(self._members[peer])
+        for cure in self.cures:
+            cure.link_opened(peer)
+
+    def link_shut(self, peer: str) -> None:
+        """The link to this member is gone, with what was in it."""
+        self._wind()
+        self.links.discard(peer)
+        self.outbox.pop(peer, None)
+        self._port.shut(self._members[peer])
+        self.snapshots.cancelTransmisstion(self._members[peer])
+        for cure in self.cures:
+            cure.link_shut(peer)
+
+    def receive(self, peer: str, message: Message) -> None:
+        """One message of a linked member."""
+        self._wind()
+        kind = message["type"]
+        rewritten: Message | None = message
+        for rewrite in self._incoming.get(kind, ()):
+            rewritten = rewrite(peer, message)
+            if rewritten is None:
+                return
+            message = rewritten
+        if kind == "append_entries" and message["term"] >= self.engine.term:
+            self._heard_at_s = self.now
+        if kind in LIBRARY_MESSAGES:
+            self._port.deliver(self._members[peer], message)
+            for seen in self._delivered.get(kind, ()):
+                seen(peer, message)
+        elif kind == "probe":
+            self.probe.asked(peer, message)
+        elif kind == "probe_ack":
+            self.probe.acknowledged(peer, message)
+
+    def propose(self, payload: bytes, answer: library.Answer, in_flight: int) -> None:
+        """Queues one entry; `answer` is called in a later step. Raises the definite refusals."""
+        if self.entry_bytes_max is not None and len(payload) > self.entry_bytes_max:
+            raise TooLarge(f"{len(payload)} bytes, at most {self.entry_bytes_max}")
+        if not self.engine.is_leader:
+            raise NotLeader(self.leader)
+        if self.in_flight_max is not None and in_flight >= self.in_flight_max:
+            raise Overloaded(f"{in_flight} proposals are waiting")
+        self.engine._applyCommand(payload, answer, library.REGULAR)
+
+    def confirm(self, confirmed: Confirmed) -> None:
+        """Joins the next leadership probe."""
+        self.probe.ask(confirmed)
+
+    def offer_leadership(self, peer: str) -> bool:
+        """Asks a caught-up peer to stand at once; False when it is not caught up."""
+        engine = self.engine
+        member = self._members[peer]
+        if not engine.is_leader or engine.match_index.get(member, 0) != engine.last_index:
+            return False
+        self.send(peer, {"type": "timeout_now", "term": engine.term})
+        return True
+
+    # A step.
+
+    def step(self) -> None:
+        """One tick of the library and of the cures; call it once for all that came in."""
+        self._wind()
+        for cure in self.cures:
+            cure.before_step()
+        engine = self.engine
+        try:
+            if engine.log.size_bytes > self.config.compaction_min_bytes:
+                engine.forceLogCompaction()
+            engine.doTick(0.0)
+            if engine.is_leader and (
+                engine.sent != (engine.last_index, engine.commit_index) or self.snapshots.is_sending
+            ):
+                engine.replicate()
+            self._failures = 0
+        except Exception:  # noqa: BLE001 - counted, and fatal when it repeats
+            self._failures += 1
+            logger.exception("tick_failed node=%s in_a_row=%d", self.name, self._failures)
+            if self._failures >= TICK_FAILURES_MAX:
+                self.fail("the tick fails again and again")
+        for cure in self.cures:
+            cure.after_step()
+        self.probe.step()
+        if engine.applied_index > engine.commit_index:
+            self.fail(f"applied {engine.applied_index} above commit {engine.commit_index}")
+
+    def _wind(self) -> None:
+        library.use_clock(self._clock)
+        self.now = self._clock()
+
+    def _may_stand(self) -> bool:
+        return self.engine.is_connected_to_anyone() and all(cure.may_stand() for cure in self.cures)
+
+    def fail(self, what: str) -> None:
+        """Something that must not go on: the process should end."""
+        if self.fatal is None:
+            self.fatal = what
+            logger.critical("fatal node=%s what=%r", self.name, what)
+
+    # What goes out.
+
+    def _from_library(self, peer: str, message: Message) -> bool:
+        rewritten: Message | None = message
+        for rewrite in self._outgoing.get(message["type"], ()):
+            rewritten = rewrite(peer, message)
+            if rewritten is None:
+                return False
+            message = rewritten
+        return self.send(peer, message)
+
+    def send(self, peer: str, message: Message) -> bool:
+        """Puts a message into the outbox of a linked peer; False without a link."""
+        if peer not in self.links:
+            return False
+        for rewrite in self._outgoing_any:
+            message = rewrite(peer, message) or message
+        self.outbox.setdefault(peer, []).append(pack(message))
+        return True
+
+    def take_outbox(self) -> dict[str, list[bytes]]:
+        """What this step sends, encoded, by peer."""
+        taken, self.outbox = self.outbox, {}
+        return taken
+
+    # What can be asked.
+
+    def is_majority(self, members: int) -> bool:
+        """More than half of all members."""
+        return members * 2 > len(self.peers) + 1
+
+    @property
+    def is_ready_leader(self) -> bool:
+        """Leads, and has applied an entry of its own term: its state is complete."""
+        engine = self.engine
+        return engine.is_leader and engine.applied_index >= engine.no_op_index > 0
+
+    @property
+    def leader(self) -> str | None:
+        """The member that this node believes leads, unless it was silent for an election."""
+        if self.engine.is_leader:
+            return self.name
+        leader = self.engine.leader
+        if leader is None or leader == self.name or self._heard_at_s is None:
+            return None
+        age_s = self.now - self._heard_at_s
+        return leader if age_s <= self.config.election_timeout_s[1] else None
+
+    @property
+    def leader_contact_age_s(self) -> float | None:
+        """Since a live leader was heard; on the leader, since a majority answered."""
+        if not self.engine.is_leader:
+            return None if self._heard_at_s is None else max(0.0, self.now - self._heard_at_s)
+        ages = sorted(self.now - at for at in self.engine.response_times.values())
+        needed = (len(self.peers) + 1) // 2
+        return max(0.0, ages[needed - 1]) if needed else 0.0
+
+
+def _by_type(tables: Iterable[Mapping[str, Hook]]) -> dict[str, tuple[Hook, ...]]:
+    hooks: dict[str, tuple[Hook, ...]] = {}
+    for table in tables:
+        for kind, hook in table.items():
+            hooks[kind] = (*hooks.get(kind, ()), hook)
+    return hooks

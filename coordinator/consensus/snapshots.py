@@ -1,0 +1,130 @@
+"""Snapshots in memory, behind the library's serializer interface.
+
+Decides how a snapshot is cut into chunks and put together again. Must not know which snapshot
+is worth installing: `screen` is asked. No compression: peers are near, and the loop must not stall.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from coordinator.consensus.codec import Malformed, open_snapshot, seal_snapshot
+from coordinator.consensus.library import NOT_SERIALIZING, SERIALIZED, Entry
+
+CHUNK_BYTES: Final = 256 << 10
+"""Small beside a frame, large beside its overhead."""
+SNAPSHOT_BYTES_MAX: Final = 1 << 30
+"""A peer may make this node hold this much; a million shards take a tenth of it."""
+
+Chunk = tuple[bytes, bool, bool]
+
+
+class SnapshotRefused(Exception):  # noqa: N818 - the library logs it by this name
+    """The snapshot was not installed; the state is what it was."""
+
+
+class SnapshotStore:
+    """The last snapshot made or installed, the one coming in, and who is being sent what."""
+
+    def __init__(self, take: Callable[[], bytes], install: Callable[[bytes], None]) -> None:
+        self._take = take
+        self._install = install
+        self.screen: Callable[[Entry], bool] = lambda _last: True
+        self.index = 0
+        self.made_at_s: float | None = None
+        self.clock: Callable[[], float] = lambda: 0.0
+        self.chunk_bytes = CHUNK_BYTES
+        self._sealed: bytes | None = None
+        self._pending = False
+        self._log_index = 0
+        self._offsets: dict[Any, int] = {}
+        self._incoming: list[bytes] | None = None
+        self._incoming_bytes = 0
+        self._complete: bytes | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the last snapshot."""
+        return len(self._sealed or b"")
+
+    @property
+    def is_sending(self) -> bool:
+        """Some peer has received a part, not the whole."""
+        return bool(self._offsets)
+
+    # Making one: the library calls these two in a tick, the second one tick later.
+
+    def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:
+        """Takes a snapshot that covers the two entries given."""
+        _, last, former, _ = data
+        self._keep(seal_snapshot((former, last), self._take()), last[1])
+        self._pending = True
+        self._log_index = id
+
+    def checkSerializing(self) -> tuple[int, int | None]:
+        """Success once after each `serialize`: the library then cuts its log."""
+        if not self._pending:
+            return NOT_SERIALIZING, None
+        self._pending = False
+        self._offsets.clear()
+        return SERIALIZED, self._log_index
+
+    def _keep(self, sealed: bytes, index: int) -> None:
+        self._sealed = sealed
+        self.index = index
+        self.made_at_s = self.clock()
+
+    # Sending one.
+
+    def getTransmissionData(self, transmissionID: Any) -> Chunk | None:
+        """The next chunk for a peer; the last one is empty. None while there is nothing to send."""
+        if self._pending or self._sealed is None:
+            return None
+        offset = self._offsets.get(transmissionID, 0)
+        data = self._sealed[offset : offset + self.chunk_bytes]
+        if data:
+            self._offsets[transmissionID] = offset + len(data)
+        else:
+            self._offsets.pop(transmissionID, None)
+        return data, offset == 0, not data
+
+    def cancelTransmisstion(self, id: Any) -> None:
+        """Starts again with the first chunk: what was sent is lost with its link."""
+        self._offsets.pop(id, None)
+
+    # Receiving one.
+
+    def setTransmissionData(self, data: Chunk | None) -> bool:
+        """True when this chunk was the last and the whole is here, to be deserialized."""
+        if data is None:
+            return False
+        chunk, is_first, is_last = data
+        if is_first:
+            self._incoming, self._incoming_bytes = [], 0
+        if self._incoming is None:
+            return False
+        self._incoming.append(chunk)
+        self._incoming_bytes += len(chunk)
+        if self._incoming_bytes > SNAPSHOT_BYTES_MAX:
+            self._incoming = None
+            return False
+        if not is_last:
+            return False
+        self._complete, self._incoming = b"".join(self._incoming), None
+        return True
+
+    def deserialize(self) -> tuple[None, Entry, Entry, tuple[()]]:
+        """Installs what came in and tells which entries it covers; raises SnapshotRefused."""
+        sealed, self._complete = self._complete, None
+        try:
+            (former, last), state = open_snapshot(sealed or b"")
+        except Malformed as error:
+            raise SnapshotRefused(f"corrupt: {error}") from error
+        if not self.screen(last):
+            raise SnapshotRefused("held already")
+        try:
+            self._install(state)
+        except Exception as error:
+            raise SnapshotRefused(f"not restored: {type(error).__name__}: {error}") from error
+        self._offsets.clear()
+        self._keep(sealed or b"", last[1])
+        return None, last, former, ()
