@@ -35,6 +35,7 @@ class Reason(StrEnum):
     INCARNATION_CLOSED = "incarnation_closed"
     SHARD_PARKED = "shard_parked"
     PRECONDITION_FAILED = "precondition_failed"
+    STALE_SEQUENCE = "stale_sequence"
     QUOTA_EXCEEDED = "quota_exceeded"
     IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused"
     RECOVERING = "recovering"

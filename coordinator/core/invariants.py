@@ -3,7 +3,7 @@
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import HANDOFF_STATES, Fate, Shard, ShardState
 
-_INDICES = ("_owned", "_incoming", "vacant", "in_flight")
+_INDICES = ("_owned", "_incoming", "vacant", "in_flight", "pinned")
 
 
 def namespace_faults(namespace: NamespaceState) -> list[str]:

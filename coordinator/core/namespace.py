@@ -141,6 +141,7 @@ class NamespaceState:
         "executors",
         "in_flight",
         "info",
+        "pinned",
         "revision",
         "ring",
         "shards",
@@ -157,6 +158,7 @@ class NamespaceState:
         self.closed: dict[tuple[str, str], CloseCause] = {}
         self.vacant: dict[str, None] = {}
         self.in_flight: dict[str, None] = {}
+        self.pinned: dict[str, None] = {}
         self.ring = ChangeRing(revision)
         self._owned: dict[str, dict[str, None]] = {}
         self._incoming: dict[str, dict[str, None]] = {}
@@ -171,6 +173,11 @@ class NamespaceState:
     def incoming(self, executor: str) -> Mapping[str, None]:
         """Keys of the shards whose open handoff leads to the executor."""
         return self._incoming.get(executor, {})
+
+    @property
+    def has_owners(self) -> bool:
+        """Whether any shard is owned."""
+        return bool(self._owned)
 
     def drain_of(self, executor: Executor) -> Drain | None:
         """The drain that covers an executor: its own, else its host's."""
@@ -320,6 +327,8 @@ class NamespaceState:
             self.vacant[key] = None
         elif shard.state in HANDOFF_STATES:
             self.in_flight[key] = None
+        if shard.pin is not None:
+            self.pinned[key] = None
 
     def _unindex(self, shard: Shard, touched: dict[str, None]) -> None:
         key = shard.key
@@ -332,6 +341,7 @@ class NamespaceState:
                     del index[executor]
         self.vacant.pop(key, None)
         self.in_flight.pop(key, None)
+        self.pinned.pop(key, None)
 
     # -- snapshots -----------------------------------------------------------------------
 

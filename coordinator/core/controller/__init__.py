@@ -1,0 +1,138 @@
+"""The leader's mind: `Controller.step` looks at the state and says what to commit next.
+
+Pure: time is an argument, commands are its answer, and it never acts. The driver proposes what a
+step returns, waits for the outcomes, tells them, and asks again; so no step ever decides on top of
+a proposal whose outcome it does not know.
+"""
+
+from dataclasses import dataclass
+
+from coordinator.core.commands import (
+    Applied,
+    CloseIncarnation,
+    Command,
+    InheritShards,
+    Outcome,
+    StartHandoffs,
+)
+from coordinator.core.controller.balance import plan_balance
+from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.controller.handoffs import next_deadline, plan_deadlines
+from coordinator.core.controller.losses import plan_losses
+from coordinator.core.controller.mind import Mind, Pass
+from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_vacancies
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.state import ClusterState
+from coordinator.core.types import Cause
+
+__all__ = ["Beat", "Controller", "Mind", "Need", "Pass", "Step", "Verdict"]
+
+IDLE_S = 1.0
+"""The longest a controller wants to sleep: level-triggered, so a missed wake-up costs a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to commit now, and when to ask again if nothing else happens before."""
+
+    commands: tuple[Command, ...]
+    wake_at: float
+
+
+class Controller:
+    """One leader's term. A new term gets a new one."""
+
+    def __init__(self, state: ClusterState, now: float) -> None:
+        self._minds: dict[str, Mind] = {}
+        self._policies: dict[str, int] = {}
+        self._follow(state, now)
+
+    def mind(self, namespace: NamespaceState, now: float) -> Mind:
+        """The soft state of a namespace; a fresh one for a namespace just created."""
+        name = namespace.info.name
+        mind = self._minds.get(name)
+        if mind is None:
+            mind = self._minds[name] = Mind.begin(namespace, now)
+            self._policies[name] = namespace.info.policy_version
+        return mind
+
+    def step(self, state: ClusterState, now: float, at_ms: int) -> Step:
+        """What the leader should commit next, most urgent first."""
+        self._follow(state, now)
+        commands: list[Command] = []
+        wake_at = now + IDLE_S
+        for name, namespace in sorted(state.namespaces.items()):
+            mind = self._minds[name]
+            commands += self._plan(namespace, mind, now, at_ms)
+            wake_at = min(wake_at, self._next_wake(namespace, mind, now))
+        return Step(tuple(commands), now if commands else wake_at)
+
+    def _plan(self, namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
+        """The first duty that has something to do: later ones look at its result."""
+        return (
+            plan_losses(namespace, mind, now, at_ms)
+            or plan_deadlines(namespace, mind, now, at_ms)
+            or plan_vacancies(namespace, mind, now, at_ms)
+            or plan_owed_moves(namespace, mind, now)
+            or plan_balance(namespace, mind, now, at_ms)
+        )
+
+    def _next_wake(self, namespace: NamespaceState, mind: Mind, now: float) -> float:
+        times = [mind.next_pass_at, mind.leases.next_deadline(after=now)]
+        times.append(next_deadline(namespace, mind, now))
+        if namespace.vacant:
+            hold = hold_until(namespace, mind)
+            times.append(hold if hold > now else None)
+        return min(at for at in times if at is not None)
+
+    def learn(
+        self, command: Command, outcome: Outcome | None, state: ClusterState, now: float
+    ) -> None:
+        """Take in what became of a proposed command; None when that is not known."""
+        namespace = state.namespaces.get(getattr(command, "namespace", ""))
+        if namespace is None:
+            return
+        mind = self.mind(namespace, now)
+        is_applied = isinstance(outcome, Applied)
+        match command:
+            case CloseIncarnation():
+                if is_applied:
+                    mind.expirations_total += 1
+                    mind.forget_executor(command.executor, command.incarnation)
+                elif outcome is not None:
+                    mind.leases.reopen(command.executor, command.incarnation)
+            case InheritShards():
+                if is_applied:
+                    mind.forget_executor(command.executor, command.predecessor)
+            case StartHandoffs():
+                if is_applied:
+                    self._moved(command, mind, namespace, now)
+            case _:
+                pass
+
+    def _moved(
+        self, command: StartHandoffs, mind: Mind, namespace: NamespaceState, now: float
+    ) -> None:
+        cooldown_s = namespace.info.policy.balancer.effective_cooldown_s
+        for move in command.moves:
+            mind.moves_total[move.cause] = mind.moves_total.get(move.cause, 0) + 1
+            if move.cause is Cause.BALANCE:
+                mind.cool_down(move.key, cooldown_s, now)
+        voluntary = sum(move.cause is Cause.BALANCE for move in command.moves)
+        mind.budget.take(voluntary, len(namespace.shards), now)
+
+    def stood_still(self, gap_s: float) -> None:
+        """The leader's own loop was paused: nobody's silence in that time counts."""
+        for mind in self._minds.values():
+            mind.leases.add_pause(gap_s)
+
+    def _follow(self, state: ClusterState, now: float) -> None:
+        """Keep a mind for each namespace there is, under its present policy."""
+        for name in [name for name in self._minds if name not in state.namespaces]:
+            del self._minds[name]
+            del self._policies[name]
+        for name, namespace in state.namespaces.items():
+            mind = self.mind(namespace, now)
+            if self._policies[name] != namespace.info.policy_version:
+                self._policies[name] = namespace.info.policy_version
+                mind.follow_policy(namespace)

@@ -1,0 +1,77 @@
+"""Voluntary moves: one balancing pass, with every reason for which none may be made now."""
+
+from coordinator.core.commands import Command, StartHandoffs
+from coordinator.core.controller.fleet import balance_pieces, see
+from coordinator.core.controller.mind import Mind, Pass
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import Plan, settle
+from coordinator.core.types import BalancerMode, Cause, HandoffStart
+
+STALE_RATIO_MAX = 0.05
+"""No voluntary moves while more of the shards than this are unmeasured or stale."""
+
+STALE_AFTER_INTERVALS = 5
+"""A load not reported for this many heartbeat intervals is stale."""
+
+
+def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
+    """A pass, if one is due; its result stays in `mind.last_pass`."""
+    balancer = namespace.info.policy.balancer
+    if now < mind.next_pass_at:
+        return []
+    mind.next_pass_at = now + balancer.interval_s
+    mind.drop_cooled(now)
+    skipped = why_skipped(namespace, mind, now, at_ms)
+    if skipped:
+        mind.last_pass = Pass(at_ms, None, skipped)
+        return []
+    plan = make_plan(namespace, mind, now)
+    mind.last_pass = Pass(at_ms, plan)
+    if not plan.moves:
+        return []
+    return [
+        StartHandoffs(
+            namespace=namespace.info.name,
+            moves=tuple(
+                HandoffStart(move.key, namespace.shards[move.key].epoch, move.target, Cause.BALANCE)
+                for move in plan.moves
+            ),
+        )
+    ]
+
+
+def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
+    """Why no voluntary move may be made now; empty when one may."""
+    info = namespace.info
+    if info.policy.balancer.mode is BalancerMode.OFF:
+        return "off"
+    if info.pause is not None and (info.pause.until_ms is None or at_ms < info.pause.until_ms):
+        return "paused"
+    if not namespace.executors:
+        return "no_executors"
+    if mind.leases.silent(now, info.policy.lease_ttl_s / 2):
+        return "suspect_executor"
+    older_than_s = STALE_AFTER_INTERVALS * info.policy.heartbeat_interval_s
+    if mind.loads.stale_ratio(namespace.shards, now, older_than_s) > STALE_RATIO_MAX:
+        return "stale_data"
+    return ""
+
+
+def make_plan(namespace: NamespaceState, mind: Mind, now: float) -> Plan:
+    """What a pass would move now."""
+    balancer = namespace.info.policy.balancer
+    fleet = see(namespace, mind, now)
+    in_flight = sum(
+        namespace.shards[key].next_cause is Cause.BALANCE for key in namespace.in_flight
+    )
+    allowed = mind.budget.available(len(namespace.shards), now)
+    return settle(
+        fleet.seats,
+        balance_pieces(fleet, mind, now),
+        start_gap=balancer.start_gap,
+        stop_gap=balancer.stop_gap,
+        budget=max(0, min(allowed, balancer.max_in_flight - in_flight)),
+        per_executor=balancer.max_in_flight_per_executor,
+        load_cost=balancer.load_cost,
+        quiet_mark=balancer.quiet_mark,
+    )

@@ -1,0 +1,110 @@
+"""What the leader knows and operators ask for: loads, ages, balance. It only reads."""
+
+from dataclasses import dataclass
+
+from coordinator.core.controller.balance import why_skipped
+from coordinator.core.controller.fleet import see
+from coordinator.core.controller.mind import Mind, Pass
+from coordinator.core.load import ProcessSignals
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import (
+    Bound,
+    FleetFigures,
+    best_possible,
+    fleet_figures,
+    hash_place,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorFacts:
+    """One executor as the leader sees it now."""
+
+    load: float
+    """Smoothed, in the unit of capacity; shards in handoff count where they are going."""
+    shard_count: int
+    """Shards it owns, open handoffs away from it included."""
+    incoming_count: int
+    heartbeat_age_s: float | None
+    process: ProcessSignals | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """One shard as the leader sees it now."""
+
+    load: float | None
+    """Smoothed; None while it was never measured."""
+    measured_s: float
+    cooldown_left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceFacts:
+    """How evenly the load lies, how evenly it could, and what the last pass did about it."""
+
+    figures: FleetFigures
+    bound: Bound
+    hashed: FleetFigures
+    """What `blake2s(key) % n` over the same executors would give."""
+    loads: dict[str, float]
+    """Smoothed load by executor."""
+    capacities: dict[str, float]
+    skipped: str
+    """Why no voluntary move may be made now; empty when one may."""
+    last_pass: Pass | None
+    in_flight: int
+    moves_total: dict[str, int]
+    unmeasured: int
+
+
+def executor_facts(namespace: NamespaceState, mind: Mind, now: float) -> dict[str, ExecutorFacts]:
+    """Of every executor, by id."""
+    fleet = see(namespace, mind, now)
+    return {
+        executor: ExecutorFacts(
+            load=fleet.loads[executor],
+            shard_count=len(namespace.owned(executor)),
+            incoming_count=len(namespace.incoming(executor)),
+            heartbeat_age_s=mind.leases.silent_for(executor, now),
+            process=mind.loads.process(executor),
+        )
+        for executor in fleet.loads
+    }
+
+
+def shard_facts(mind: Mind, key: str, now: float) -> ShardFacts:
+    """Of one shard."""
+    return ShardFacts(
+        load=mind.loads.smoothed(key),
+        measured_s=mind.loads.measured_s(key),
+        cooldown_left_s=max(0.0, mind.cooling_until.get(key, now) - now),
+    )
+
+
+def balance_facts(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> BalanceFacts:
+    """Of the whole namespace. Only executors that may be given shards count as room."""
+    fleet = see(namespace, mind, now)
+    capacities = {seat.executor: seat.capacity for seat in fleet.seats if seat.is_open}
+    by_shard = {
+        shard.key: mind.load_of(shard, fleet.median)
+        for executor in fleet.loads
+        for shard in fleet.shards[executor]
+    }
+    loads = {e: load for e, load in fleet.loads.items() if e in capacities or load > 0}
+    hashed = dict.fromkeys(capacities, 0.0)
+    for key, executor in hash_place(by_shard, capacities).items():
+        hashed[executor] += by_shard[key]
+    rooms = {seat.executor: seat.capacity for seat in fleet.seats if seat.executor in loads}
+    return BalanceFacts(
+        figures=fleet_figures(loads, rooms),
+        bound=best_possible(by_shard, list(capacities.values())),
+        hashed=fleet_figures(hashed, capacities),
+        loads=loads,
+        capacities=rooms,
+        skipped=why_skipped(namespace, mind, now, at_ms),
+        last_pass=mind.last_pass,
+        in_flight=len(namespace.in_flight),
+        moves_total=dict(mind.moves_total),
+        unmeasured=sum(mind.loads.smoothed(key) is None for key in namespace.shards),
+    )

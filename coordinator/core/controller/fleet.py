@@ -1,0 +1,98 @@
+"""The namespace as the planner sees it: executors as seats, shards as pieces with their loads.
+
+A shard in handoff counts where it is going, so that every plan is made for the end state.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from coordinator.core.controller.mind import Mind
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import Hold, Piece, Seat
+from coordinator.core.types import Cause, Executor, Shard
+
+_NO_BANS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Seats, what each will hold once the open handoffs are through, and their loads."""
+
+    seats: tuple[Seat, ...]
+    shards: dict[str, list[Shard]]
+    loads: dict[str, float]
+    counts: dict[str, int]
+    median: float
+
+
+def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
+    """The fleet as it will stand once the open handoffs are through."""
+    median = mind.loads.median()
+    executors = [record for _, record in sorted(namespace.executors.items())]
+    shards: dict[str, list[Shard]] = {record.id: [] for record in executors}
+    loads = dict.fromkeys(shards, 0.0)
+    for record in executors:
+        held = shards[record.id]
+        held += (
+            s for key in namespace.owned(record.id) if (s := namespace.shards[key]).target is None
+        )
+        held += (namespace.shards[key] for key in namespace.incoming(record.id))
+        loads[record.id] = sum(mind.load_of(shard, median) for shard in held)
+    seats = tuple(seat_of(namespace, mind, record, now) for record in executors)
+    return Fleet(seats, shards, loads, {e: len(held) for e, held in shards.items()}, median)
+
+
+def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: float) -> Seat:
+    """One executor as the planner sees it; a silent one is given nothing and not relieved."""
+    policy = namespace.info.policy
+    is_suspect = (mind.leases.silent_for(executor.id, now) or 0.0) > policy.lease_ttl_s / 2
+    moving_out = sum(1 for key in namespace.owned(executor.id) if key in namespace.in_flight)
+    return Seat(
+        executor=executor.id,
+        capacity=executor.profile.capacity,
+        is_open=namespace.accepts(executor) and not is_suspect,
+        is_source=not is_suspect and executor.predecessor is None and not executor.evicted,
+        in_flight=moving_out + len(namespace.incoming(executor.id)),
+    )
+
+
+def owed_pieces(fleet: Fleet, mind: Mind, shards: Iterable[Shard]) -> list[Piece]:
+    """Shards that need an executor. One that just failed somewhere is kept away from there."""
+    is_lone = sum(seat.is_open for seat in fleet.seats) < 2
+    return [
+        Piece(
+            shard.key,
+            mind.load_of(shard, fleet.median),
+            banned=frozenset((shard.previous,))
+            if shard.cause is Cause.FAILED and shard.previous is not None and not is_lone
+            else _NO_BANS,
+        )
+        for shard in shards
+    ]
+
+
+def balance_pieces(fleet: Fleet, mind: Mind, now: float) -> dict[str, list[Piece]]:
+    """All shards with what keeps each from being moved for balance now."""
+    return {
+        executor: [
+            Piece(
+                shard.key,
+                mind.load_of(shard, fleet.median),
+                hold=_hold(shard, mind, now),
+            )
+            for shard in held
+        ]
+        for executor, held in fleet.shards.items()
+    }
+
+
+def _hold(shard: Shard, mind: Mind, now: float) -> Hold | None:
+    if shard.target is not None or shard.fate is not None:
+        return Hold.IN_FLIGHT
+    if shard.pin is not None:
+        return Hold.PINNED
+    if mind.loads.smoothed(shard.key) is None:
+        return Hold.UNMEASURED
+    if mind.cooling_until.get(shard.key, now) > now:
+        return Hold.COOLDOWN
+    return None

@@ -1,0 +1,114 @@
+"""What the leader does about executors that can act no more: lost, evicted, superseded.
+
+A lease that ran out on the leader's side has run out earlier on the executor's. Closing the
+incarnation and re-homing its heaviest shards is one command.
+"""
+
+from coordinator.core.commands import CloseIncarnation, Command, InheritShards
+from coordinator.core.controller.fleet import Fleet, owed_pieces, see
+from coordinator.core.controller.mind import Mind
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import place
+from coordinator.core.types import CloseCause, Executor, Placement, Shard
+
+COMMAND_BYTES_MAX = 256 * 1024
+"""Of one command's shard names: a quarter of what one log entry may carry."""
+
+_RECORD_BYTES = 16
+"""What a record costs beside its names."""
+
+
+def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
+    """Commands for every incarnation whose lease has run out; marks them as closing."""
+    _adopt_unknown(namespace, mind, now)
+    commands: list[Command] = []
+    gone: list[tuple[Executor, CloseCause]] = []
+    for executor, incarnation in mind.leases.expired(now):
+        record = namespace.executors.get(executor)
+        if record is not None and record.predecessor == incarnation:
+            commands.append(
+                InheritShards(
+                    namespace=namespace.info.name,
+                    executor=executor,
+                    predecessor=incarnation,
+                    at_ms=at_ms,
+                )
+            )
+        elif record is not None and record.incarnation == incarnation:
+            if record.predecessor is None:
+                cause = CloseCause.EVICTED if record.evicted else CloseCause.EXPIRED
+                gone.append((record, cause))
+        else:
+            mind.forget_executor(executor, incarnation)
+    for record, _ in gone:
+        mind.leases.close(record.id, record.incarnation)
+    if gone:
+        fleet = see(namespace, mind, now)
+        commands += [
+            close_command(namespace, mind, fleet, record, cause=cause, at_ms=at_ms)
+            for record, cause in gone
+        ]
+    return commands
+
+
+def _adopt_unknown(namespace: NamespaceState, mind: Mind, now: float) -> None:
+    """A full lease for an incarnation on record that was never heard by this leader.
+
+    It joined, and its heartbeat's answer was lost before it could be renewed.
+    """
+    ttl_s = namespace.info.policy.lease_ttl_s
+    for record in namespace.executors.values():
+        if mind.leases.deadline(record.id, record.incarnation) is None:
+            mind.leases.renew(record.id, record.incarnation, ttl_s, now)
+
+
+def close_command(
+    namespace: NamespaceState,
+    mind: Mind,
+    fleet: Fleet,
+    record: Executor,
+    *,
+    cause: CloseCause,
+    at_ms: int,
+) -> CloseIncarnation:
+    """Close one incarnation; its heaviest shards get their new owners with it."""
+    shards = [namespace.shards[key] for key in namespace.owned(record.id)]
+    return CloseIncarnation(
+        namespace=namespace.info.name,
+        executor=record.id,
+        incarnation=record.incarnation,
+        cause=cause,
+        placements=tuple(fitting(homes_for(namespace, mind, fleet, shards, record.id))),
+        at_ms=at_ms,
+    )
+
+
+def homes_for(
+    namespace: NamespaceState, mind: Mind, fleet: Fleet, shards: list[Shard], without: str = ""
+) -> list[Placement]:
+    """An open executor for each shard, heaviest first; a pin to an open executor decides.
+
+    While the executor of a pin is away its shard serves elsewhere; it is owed back later.
+    """
+    open_seats = [seat for seat in fleet.seats if seat.is_open and seat.executor != without]
+    names = {seat.executor for seat in open_seats}
+    pinned = [shard for shard in shards if shard.pin in names]
+    free = [shard for shard in shards if shard.pin not in names and shard.fate is None]
+    homes = [Placement(shard.key, shard.pin) for shard in pinned if shard.pin is not None]
+    placed = place(owed_pieces(fleet, mind, free), open_seats, fleet.loads, fleet.counts).placed
+    homes += [Placement(one.key, one.target) for one in placed]
+    for placement in homes:
+        fleet.counts[placement.executor] += 1
+        load = mind.load_of(namespace.shards[placement.key], fleet.median)
+        fleet.loads[placement.executor] += load
+    return homes
+
+
+def fitting(placements: list[Placement]) -> list[Placement]:
+    """The first placements that fit one command."""
+    total = 0
+    for count, placement in enumerate(placements):
+        total += len(placement.key) * 4 + len(placement.executor) + _RECORD_BYTES
+        if total > COMMAND_BYTES_MAX:
+            return placements[:count]
+    return placements

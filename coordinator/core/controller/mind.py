@@ -1,0 +1,175 @@
+"""What a leader remembers of one namespace beyond the replicated state: soft, rebuilt each term.
+
+Leases, smoothed loads, cooldowns, deadlines of open handoffs. A new leader starts with an empty
+mind and grants everyone a full lease before it takes anything away. All times are monotonic
+seconds of the leader.
+"""
+
+from dataclasses import dataclass, field
+
+from coordinator.core.commands import Reason, Refused
+from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.liveness import LeaseBook
+from coordinator.core.load import LoadBook
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import MoveBudget, Plan
+from coordinator.core.types import CloseCause, Shard
+
+HandoffId = tuple[str, int]
+"""Shard key and the epoch that is being given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The last balancing pass: its plan, or why none was made."""
+
+    at_ms: int
+    plan: Plan | None
+    skipped: str = ""
+
+
+@dataclass(slots=True)
+class Mind:
+    """The leader's soft state of one namespace."""
+
+    leases: LeaseBook
+    loads: LoadBook
+    budget: MoveBudget
+    began_at: float
+    last_join_at: float
+    next_pass_at: float
+    sequences: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Highest heartbeat sequence by (executor, incarnation)."""
+    reported: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Keys in each executor's last report: only what was reported once can go missing."""
+    cooling_until: dict[str, float] = field(default_factory=dict)
+    handoffs: dict[HandoffId, float] = field(default_factory=dict)
+    """Since when each open handoff is known to this leader."""
+    overdue: dict[HandoffId, float] = field(default_factory=dict)
+    """Since when each shard's lease alone is not renewed."""
+    last_pass: Pass | None = None
+    moves_total: dict[str, int] = field(default_factory=dict)
+    expirations_total: int = 0
+
+    @classmethod
+    def begin(cls, namespace: NamespaceState, now: float) -> "Mind":
+        """The mind of a leader whose term begins, or of a namespace just created.
+
+        Everyone on record, superseded incarnations included, has a full lease from now, since the
+        former leader may have renewed it up to this moment.
+        """
+        policy = namespace.info.policy
+        balancer = policy.balancer
+        mind = cls(
+            leases=LeaseBook(),
+            loads=LoadBook(balancer.smoothing_horizon_s, policy.heartbeat_interval_s),
+            budget=MoveBudget(balancer.move_budget_ratio, balancer.budget_window_s, now),
+            began_at=now,
+            last_join_at=now,
+            # Executors get one lease to report their loads before anything is judged by them.
+            next_pass_at=now + policy.lease_ttl_s,
+        )
+        known = [(e.id, e.incarnation) for e in namespace.executors.values()]
+        known += [
+            (e.id, e.predecessor) for e in namespace.executors.values() if e.predecessor is not None
+        ]
+        mind.leases.begin_term(known, policy.lease_ttl_s, now)
+        return mind
+
+    def follow_policy(self, namespace: NamespaceState) -> None:
+        """Take over what an operator changed."""
+        policy = namespace.info.policy
+        self.loads.set_horizon(policy.balancer.smoothing_horizon_s)
+        self.loads.set_interval(policy.heartbeat_interval_s)
+        self.budget.ratio = policy.balancer.move_budget_ratio
+        self.budget.window_s = policy.balancer.budget_window_s
+
+    # -- heartbeats ----------------------------------------------------------------------
+
+    def judge(self, namespace: NamespaceState, beat: Beat) -> Verdict:
+        """Whether a heartbeat can be acknowledged, and what must happen before."""
+        record = namespace.executors.get(beat.executor)
+        over = namespace.closed.get((beat.executor, beat.incarnation))
+        if over is not None:
+            return _closed(beat, over)
+        if record is None or record.incarnation != beat.incarnation:
+            return Need.JOIN if beat.joining else _closed(beat, CloseCause.EXPIRED)
+        if self.leases.is_closing(beat.executor, beat.incarnation):
+            return Need.WAIT
+        seen = self.sequences.get((beat.executor, beat.incarnation))
+        if seen is not None and beat.sequence < seen:
+            return Refused(Reason.STALE_SEQUENCE, f"sequence {beat.sequence} after {seen} was seen")
+        return None if record.profile == beat.profile else Need.UPDATE
+
+    def hear(self, namespace: NamespaceState, beat: Beat) -> bool:
+        """Renew the lease and take in the loads; False if it may not be acknowledged."""
+        name = (beat.executor, beat.incarnation)
+        ttl_s = namespace.info.policy.lease_ttl_s
+        if not self.leases.renew(*name, ttl_s, beat.received_at):
+            return False
+        is_repeated = self.sequences.get(name) == beat.sequence
+        self.sequences[name] = beat.sequence
+        if beat.process is not None:
+            self.loads.observe_process(beat.executor, beat.process)
+        if beat.shards is not None and not is_repeated:
+            self._fold(namespace, beat)
+        return True
+
+    def _fold(self, namespace: NamespaceState, beat: Beat) -> None:
+        shards = beat.shards or {}
+        owned = namespace.owned(beat.executor)
+        before = self.reported.get(beat.executor, frozenset())
+        # A shard granted a moment ago is not in the report yet: that is no news, not a zero.
+        missing = [key for key in before if key in owned and key not in shards]
+        loads = {key: load for key, (_, load) in shards.items() if key in owned}
+        self.loads.fold(beat.executor, loads, [*loads, *missing], beat.received_at)
+        self.reported[beat.executor] = frozenset(loads)
+
+    def joined(self, executor: str, now: float) -> None:
+        """An incarnation of this executor has just been let in."""
+        self.last_join_at = now
+        self.loads.restart(executor)
+        self.reported.pop(executor, None)
+
+    def forget_executor(self, executor: str, incarnation: str) -> None:
+        """The incarnation is over."""
+        self.leases.forget(executor, incarnation)
+        self.sequences.pop((executor, incarnation), None)
+        if executor not in self.leases:
+            self.loads.restart(executor)
+            self.reported.pop(executor, None)
+
+    # -- shards --------------------------------------------------------------------------
+
+    def track_handoffs(self, namespace: NamespaceState, now: float) -> None:
+        """Note handoffs that opened and forget those that ended."""
+        open_now = {(key, namespace.shards[key].epoch): key for key in namespace.in_flight}
+        for ended in [handoff for handoff in self.handoffs if handoff not in open_now]:
+            del self.handoffs[ended]
+            self.overdue.pop(ended, None)
+        for handoff, key in open_now.items():
+            self.handoffs.setdefault(handoff, now)
+            if namespace.shards[key].overdue:
+                self.overdue.setdefault(handoff, now)
+
+    def cool_down(self, key: str, seconds: float, now: float) -> None:
+        """Let a moved shard rest."""
+        self.cooling_until[key] = now + seconds
+
+    def drop_cooled(self, now: float) -> None:
+        """Forget shards that have rested."""
+        for key in [key for key, until in self.cooling_until.items() if until <= now]:
+            del self.cooling_until[key]
+
+    def load_of(self, shard: Shard, median: float) -> float:
+        """The shard's smoothed load; an unmeasured one counts as the median."""
+        smoothed = self.loads.smoothed(shard.key)
+        return median if smoothed is None else smoothed
+
+
+def _closed(beat: Beat, cause: CloseCause) -> Refused:
+    return Refused(
+        Reason.INCARNATION_CLOSED,
+        f"incarnation {beat.incarnation!r} of {beat.executor!r} is over: {cause}",
+        cause=cause,
+    )

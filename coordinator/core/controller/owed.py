@@ -1,0 +1,109 @@
+"""Moves and placements that are owed whatever the balance: vacant shards, drains, pins.
+
+Not counted in the balancer's budget; drains have a limit of their own.
+"""
+
+from collections.abc import Iterator
+
+from coordinator.core.commands import AssignShards, Command, StartHandoffs
+from coordinator.core.controller.fleet import see
+from coordinator.core.controller.losses import fitting, homes_for
+from coordinator.core.controller.mind import Mind
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import hash_place
+from coordinator.core.types import (
+    Cause,
+    ExecutorStatus,
+    HandoffStart,
+    InitialPlacement,
+    Placement,
+    Shard,
+    ShardState,
+)
+
+OWED_CAUSES = (Cause.DRAIN, Cause.LEAVING, Cause.PIN)
+
+
+def hold_until(namespace: NamespaceState, mind: Mind) -> float:
+    """When the first assignments may be made: after a quiet period without joins.
+
+    A namespace in which somebody owns something waits for nothing.
+    """
+    if namespace.has_owners:
+        return mind.began_at
+    return mind.last_join_at + namespace.info.policy.initial_hold_s
+
+
+def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
+    """Owners for vacant shards."""
+    if not namespace.vacant or now < hold_until(namespace, mind):
+        return []
+    fleet = see(namespace, mind, now)
+    open_names = [seat.executor for seat in fleet.seats if seat.is_open]
+    if not open_names:
+        return []
+    vacant = [namespace.shards[key] for key in sorted(namespace.vacant)]
+    by_hash: list[Placement] = []
+    if namespace.info.policy.initial_placement is InitialPlacement.HASH:
+        fresh = [shard.key for shard in vacant if shard.epoch == 0 and shard.pin is None]
+        by_hash = [Placement(k, e) for k, e in sorted(hash_place(fresh, open_names).items())]
+    hashed = {placement.key for placement in by_hash}
+    by_load = homes_for(namespace, mind, fleet, [s for s in vacant if s.key not in hashed])
+    return [
+        AssignShards(
+            namespace=namespace.info.name,
+            placements=tuple(chunk),
+            cause=Cause.PLACED,
+            at_ms=at_ms,
+        )
+        for chunk in _chunks(by_hash + by_load)
+    ]
+
+
+def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float) -> list[Command]:
+    """Handoffs away from drained and leaving executors, and towards pins."""
+    in_flight = sum(namespace.shards[key].next_cause in OWED_CAUSES for key in namespace.in_flight)
+    room = namespace.info.policy.drain_in_flight - in_flight
+    owed = list(_owed_shards(namespace))
+    if room <= 0 or not owed:
+        return []
+    fleet = see(namespace, mind, now)
+    causes = {shard.key: cause for shard, cause in owed}
+    homes = homes_for(namespace, mind, fleet, [shard for shard, _ in owed])
+    moves = [
+        HandoffStart(home.key, namespace.shards[home.key].epoch, home.executor, causes[home.key])
+        for home in fitting(homes)[:room]
+        if home.executor != namespace.shards[home.key].executor
+    ]
+    if not moves:
+        return []
+    return [StartHandoffs(namespace=namespace.info.name, moves=tuple(moves))]
+
+
+def _owed_shards(namespace: NamespaceState) -> Iterator[tuple[Shard, Cause]]:
+    """Owned shards that belong elsewhere, and why."""
+    for _, record in sorted(namespace.executors.items()):
+        if record.predecessor is not None or record.evicted or not namespace.is_emptied(record):
+            continue
+        is_leaving = record.profile.status is ExecutorStatus.LEAVING
+        for key in sorted(namespace.owned(record.id)):
+            shard = namespace.shards[key]
+            # A pin to a drained executor is two orders at odds: the drain shows as blocked.
+            if shard.state is ShardState.OWNED and (is_leaving or shard.pin != record.id):
+                yield shard, Cause.LEAVING if is_leaving else Cause.DRAIN
+    for key in sorted(namespace.pinned):
+        shard = namespace.shards[key]
+        if shard.state is not ShardState.OWNED or shard.pin == shard.executor:
+            continue
+        owner = namespace.executors[shard.executor or ""]
+        target = namespace.executors.get(shard.pin or "")
+        if target is not None and namespace.accepts(target) and not namespace.is_emptied(owner):
+            yield shard, Cause.PIN
+
+
+def _chunks(placements: list[Placement]) -> Iterator[list[Placement]]:
+    """Placements in commands of bounded size."""
+    while placements:
+        head = fitting(placements)
+        yield head
+        placements = placements[len(head) :]

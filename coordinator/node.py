@@ -1,0 +1,125 @@
+"""One coordinator node put together: consensus, state, leader loop and API, started and stopped.
+
+The composition root: the only module that knows all parts. It decides the order of starting and
+stopping, nothing else.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+
+from aiohttp import web
+
+from coordinator.api import make_app
+from coordinator.clock import Clock, SystemClock
+from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
+from coordinator.core.commands import CreateNamespace
+from coordinator.core.types import Policy
+from coordinator.leader import LeaderLoop
+from coordinator.policy import merged
+from coordinator.replica import Replica, StateMachine
+from coordinator.settings import Settings
+from coordinator.watches import Watches
+
+log = logging.getLogger("coordinator.node")
+
+BACKLOG = 1024
+"""Connections that may wait to be accepted: a fleet reconnecting at once after a leader died."""
+
+KEEPALIVE_S = 75.0
+"""Idle connections of callers live this long: longer than the longest heartbeat interval in use."""
+
+
+class StartError(Exception):
+    """The node cannot start; the text says what to do."""
+
+
+class Node:
+    """A node of the cluster. `start`, then `stopped` to wait for a fatal end, then `stop`."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        bootstrap: bool = False,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        clock = clock or SystemClock()
+        machine = StateMachine()
+        self.consensus = ConsensusNode(
+            ConsensusConfig(
+                name=settings.node.name,
+                peers=settings.node.peers,
+                api_url=settings.api_url,
+                bootstrap=bootstrap,
+                insecure=settings.security.insecure,
+            ),
+            machine,
+            rng=rng or random.Random(),
+            monotonic=clock.monotonic,
+        )
+        self.replica = Replica(machine, self.consensus, Watches())
+        self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
+        self.app = make_app(self.replica, self.leader, settings)
+        self.fatal: asyncio.Future[str] | None = None
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Bind the API, then the Raft port, then take part; raises StartError."""
+        self.fatal = asyncio.get_running_loop().create_future()
+        self.consensus.on_fatal = self._fail
+        limits = self.settings.limits
+        self._runner = web.AppRunner(
+            self.app,
+            handler_cancellation=True,
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_S,
+            shutdown_timeout=limits.shutdown_timeout_s,
+        )
+        await self._runner.setup()
+        host, port = self.settings.api_address
+        try:
+            await web.TCPSite(self._runner, host, port, backlog=BACKLOG).start()
+            await self.consensus.start()
+        except (OSError, ConsensusError) as error:
+            await self.stop()
+            raise StartError(f"cannot start: {error}") from error
+        log.info("node_started node=%s api=%s", self.settings.node.name, self.settings.api_url)
+
+    def _fail(self, what: str) -> None:
+        log.critical("node_failed why=%s", what)
+        if self.fatal is not None and not self.fatal.done():
+            self.fatal.set_result(what)
+
+    async def hand_over(self) -> None:
+        """Give the leadership to another node before stopping, if there is one to take it."""
+        if self.leader.is_leading and len(self.settings.node.peers) > 1:
+            with contextlib.suppress(ConsensusError):
+                to = await self.consensus.transfer_leadership()
+                log.info("leadership_transferred to=%s", to)
+
+    async def stop(self) -> None:
+        """Release whoever waits, then stop answering, then leave the cluster's links."""
+        self.replica.watches.close()
+        await self.leader.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self.consensus.stop()
+        log.info("node_stopped node=%s", self.settings.node.name)
+
+
+def _seeds(settings: Settings, clock: Clock) -> dict[str, CreateNamespace]:
+    """The namespaces that the settings name."""
+    return {
+        name: CreateNamespace(
+            namespace=name,
+            kind=seed.kind,
+            shard_count=seed.shard_count or 0,
+            policy=merged(Policy(), seed.policy),
+            at_ms=clock.wall_ms(),
+        )
+        for name, seed in settings.namespaces.items()
+    }
