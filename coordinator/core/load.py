@@ -165,7 +165,9 @@ class LoadBook:
     def checkpoint(self) -> list[tuple[str, float, float]]:
         """(key, mean, weight) of every measured shard by key: all that a new leader needs."""
         means = self._means
-        return sorted((key, total / weight, weight) for key, (total, weight, _) in means.items())
+        return sorted(
+            (key, total / weight, min(1.0, weight)) for key, (total, weight, _) in means.items()
+        )
 
     def restore(self, entries: Iterable[tuple[str, float, float]], now: float) -> None:
         """Start warm from a checkpoint's entries; shards measured here since are left alone.
