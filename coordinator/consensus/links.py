@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, cast
 
 from coordinator.consensus.codec import (
     FRAME_BYTES_MAX,
@@ -72,8 +72,8 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The dialler speaks first; a stranger gets nothing."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the type
-        self.transport = transport
+        # Not checked: uvloop's transports have the methods but not the class.
+        self.transport = cast(asyncio.Transport, transport)
         self.heard_at_s = self._owner.loop.time()
         self._deadline = self._owner.loop.call_later(self._owner.policy.handshake_s, self.abort)
         if self._dialled is None:
