@@ -1,1 +1,66 @@
-"""The client kit of Shard Coordinator."""
+"""The client kit of Shard Coordinator: for executors, routers and operators.
+
+    Executor    a process that owns and runs shards; its callbacks get a `Shard`
+    Router      a process that asks who owns a shard; answers are an `Owner`
+    Operator    reads and changes what the coordinator decides
+
+Errors are drawn as a tree in `client.errors`.
+"""
+
+from client.errors import (
+    BadAnswer,
+    Conflict,
+    Forbidden,
+    IncarnationClosed,
+    Invalid,
+    LeaseLost,
+    NoLeader,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    RateLimited,
+    Recovering,
+    Refused,
+    ShardCoordinatorError,
+    ShardParked,
+    TimedOut,
+    Unassigned,
+    Unauthenticated,
+    Unavailable,
+    Unreachable,
+)
+from client.executor import Executor
+from client.lease import LeaseState
+from client.operator import Operator
+from client.router import Router
+from client.shard import Shard
+from client.table import Owner
+
+__all__ = [
+    "BadAnswer",
+    "Conflict",
+    "Executor",
+    "Forbidden",
+    "IncarnationClosed",
+    "Invalid",
+    "LeaseLost",
+    "LeaseState",
+    "NoLeader",
+    "NotFound",
+    "Operator",
+    "OutcomeUnknown",
+    "Owner",
+    "PreconditionFailed",
+    "RateLimited",
+    "Recovering",
+    "Refused",
+    "Router",
+    "Shard",
+    "ShardCoordinatorError",
+    "ShardParked",
+    "TimedOut",
+    "Unassigned",
+    "Unauthenticated",
+    "Unavailable",
+    "Unreachable",
+]

@@ -82,6 +82,7 @@ class CallbackEnded:
 
     key: str
     error: str | None = None
+    was_begun: bool = True  # False: it was given up while it still waited for its turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from client.lifecycle import (
 # soon enough for another executor to have a go.
 START_TRIES_MAX: Final = 3
 START_RETRY_S: Final = 0.25  # and four times that before the third try
-ERROR_TEXT_MAX: Final = 1_024  # of an error in an acknowledgement
+ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
 
 
 class _Phase(enum.Enum):
@@ -68,6 +68,7 @@ class _Life:
     epoch: int
     phase: _Phase
     is_orphan: bool = False  # began under an incarnation that was closed since
+    was_prepared: bool = False
     was_started: bool = False
     tries: int = 0
     retry_at: float = 0.0
@@ -108,8 +109,7 @@ class Reconciler:
     @property
     def is_empty(self) -> bool:
         """Whether no life goes on here and nothing is assigned."""
-        owed = self._set is not None and bool(self._set.duties)
-        return not owed and not self.live_count
+        return self._set is not None and not self._set.duties and not self.live_count
 
     @property
     def live_count(self) -> int:
@@ -133,6 +133,15 @@ class Reconciler:
         )
         return None if self._set is None else min(resting, default=None)
 
+    def is_wanted(self, key: str) -> bool:
+        """Whether a start or prepare that has not begun yet is still to happen."""
+        life = self._lives.get(key)
+        if life is None or life.is_orphan or self._lease is not LeaseState.CONNECTED:
+            return False
+        duty = self._duty(key)
+        wanted: Duty = "prepare" if life.phase is _Phase.PREPARING else "run"
+        return duty is not None and duty[1] == wanted and not self._is_leaving
+
     # ------------------------------------------------------------------------- the one door
 
     def step(self, event: Event, now: float) -> list[Action]:
@@ -152,6 +161,8 @@ class Reconciler:
                 return self._without_lease(now)
             case SetArrived(assigned):
                 return self._set_arrived(assigned, now)
+            case CallbackEnded(key, was_begun=False):
+                return self._given_up(key, now)
             case CallbackEnded(key, error):
                 return self._callback_ended(key, error, now)
             case Leaving(stops_all):
@@ -193,6 +204,16 @@ class Reconciler:
         self._released = {k: e for k, e in self._released.items() if k in assigned.duties}
         return self._converge_all(now, is_new_set=True)
 
+    def _given_up(self, key: str, now: float) -> list[Action]:
+        life = self._lives.get(key)
+        if life is None or life.phase not in {_Phase.STARTING, _Phase.PREPARING}:
+            raise LookupError(f"no start of shard {key!r} is waiting")
+        if life.was_prepared:
+            life.phase = _Phase.PREPARED
+        else:
+            del self._lives[key]
+        return self._converge(key, now)
+
     def _callback_ended(self, key: str, error: str | None, now: float) -> list[Action]:
         life = self._lives.get(key)
         if life is None or life.phase not in _UNDER_WAY:
@@ -204,7 +225,7 @@ class Reconciler:
             case _Phase.STARTING:
                 actions += self._start_failed(life, error or "", now)
             case _Phase.PREPARING if error is None:
-                life.phase = _Phase.PREPARED
+                life.phase, life.was_prepared = _Phase.PREPARED, True
                 if self._duty(key) == (life.epoch, "prepare"):
                     actions.append(Acknowledge(Outcome.PREPARED, key, life.epoch))
             case _Phase.PREPARING:
@@ -215,6 +236,7 @@ class Reconciler:
         return actions + self._converge(key, now)
 
     def _start_failed(self, life: _Life, error: str, now: float) -> list[Action]:
+        life.was_prepared = False  # a start that fails cleans up after both callbacks
         life.tries += 1
         life.error = error[:ERROR_TEXT_MAX]
         if life.tries < START_TRIES_MAX:

@@ -4,12 +4,15 @@ Decides what `may_act` answers and how load is measured between two reports. It 
 callbacks or the coordinator. Everything here may be used from any thread.
 """
 
-import math
 import threading
 from collections.abc import Callable
 from typing import Final
 
+from client.errors import LeaseLost
 from client.lease import Lease
+
+# The largest load a node takes; far above any unit that makes sense.
+LOAD_MAX: Final = 1e12
 
 
 class LoadMeter:
@@ -54,7 +57,8 @@ class LoadMeter:
                 self._sent = None
                 return None
             self._sent = (self._total, now)
-            return max(0.0, (self._total - self._acked_total) / window_s)
+            mean = (self._total - self._acked_total) / window_s
+            return min(max(0.0, mean), LOAD_MAX)
 
     def acknowledge(self) -> None:
         """The last report has arrived."""
@@ -71,14 +75,16 @@ class LoadMeter:
 class Tenure:
     """What the executor knows of one life of a shard; the executor alone changes it."""
 
-    __slots__ = ("epoch", "is_granted", "key", "lease", "meter")
+    __slots__ = ("epoch", "handle", "is_granted", "key", "lease", "meter", "was_prepared")
 
     def __init__(self, key: str, epoch: int, lease: Lease, now: float) -> None:
         self.key: Final = key
         self.epoch = epoch
         self.lease = lease  # of the incarnation under which the shard was started
         self.is_granted = False  # from the start of the shard to the beginning of its stop
+        self.was_prepared = False
         self.meter = LoadMeter(now)
+        self.handle: Shard | None = None
 
 
 class Shard:
@@ -132,6 +138,11 @@ class Shard:
         tenure = self._tenure
         return tenure.is_granted and tenure.lease.may_act(tenure.key, self._clock())
 
+    def require_owned(self) -> None:
+        """Raise `LeaseLost` unless `may_act()`."""
+        if not self.may_act():
+            raise LeaseLost(f"{self!r} may not be acted on: its lease is over or it is released")
+
     def add_load(self, amount: float = 1.0) -> None:
         """Count load; reported as the mean per second since the last report.
 
@@ -145,6 +156,6 @@ class Shard:
 
 
 def _checked(load: float) -> float:
-    if not math.isfinite(load) or load < 0.0:
-        raise ValueError(f"a load is finite and not negative, not {load!r}")
+    if not 0.0 <= load <= LOAD_MAX:
+        raise ValueError(f"a load is between 0 and {LOAD_MAX:g}, not {load!r}")
     return float(load)

@@ -1,0 +1,217 @@
+"""The task that renews the lease. Nothing that user code does can hold it up.
+
+Decides when a heartbeat goes out and what its answer means for the incarnation. It must not know
+assignments or callbacks: it tells the keeper, and reads from it what is held.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from client import calls, errors
+from client.connection import Connection, decoded_answer
+from client.keeper import ShardKeeper
+from client.lease import LeaseState
+from client.lifecycle import Cursor, Renewed
+from client.profile import ExecutorProfile
+from client.protocol import Heartbeat, ProcessSignals
+from client.retry import full_jitter_s
+
+_log: Final = logging.getLogger(__name__)
+
+# Until the first answer names them: the contract's defaults.
+_LEASE_TTL_S: Final = 10.0
+_INTERVAL_S: Final = 2.0
+# One try may take a quarter of a lease: after a try that hung there is time for three more.
+_TRY_RATIO: Final = 0.25
+_TRY_MIN_S: Final = 0.25
+_TRY_MAX_S: Final = 2.5
+
+
+class Heartbeats:
+    """Renews the lease of an executor, across its incarnations."""
+
+    def __init__(
+        self,
+        profile: ExecutorProfile,
+        connection: Connection,
+        keeper: ShardKeeper,
+        *,
+        clock: Callable[[], float],
+        rng: random.Random,
+        mint: Callable[[], str],
+        sampled_loads: Callable[[], Mapping[str, float] | None],
+        observe_incarnation: Callable[[], object],
+    ) -> None:
+        self.incarnation = mint()
+        self.status = "active"  # of the executor, as the coordinator sees it
+        self.joined: Final = asyncio.Event()  # the first heartbeat of all has been acknowledged
+        self.interval_s = _INTERVAL_S
+        self.last_error: errors.ShardCoordinatorError | None = None
+        self._profile: Final = profile
+        self._connection: Final = connection
+        self._keeper: Final = keeper
+        self._clock: Final = clock
+        self._rng: Final = rng
+        self._mint: Final = mint
+        self._sampled_loads: Final = sampled_loads
+        self._observe_incarnation: Final = observe_incarnation
+        self._lease_ttl_s = _LEASE_TTL_S
+        self._sequence = 0
+        self._is_joining = True
+        self._is_leaving = False
+        self._hurry: Final = asyncio.Event()
+        self._signals: Final = _Signals(clock)
+
+    def leave(self) -> None:
+        """Say from now on that this executor is leaving."""
+        self._is_leaving = True
+        self._hurry.set()
+
+    def hurry(self) -> None:
+        """Send the next heartbeat now."""
+        self._hurry.set()
+
+    async def run(self) -> None:
+        """Runs until the incarnation is closed for good or may not join; raises why."""
+        failures = 0
+        while True:
+            began_at = self._clock()
+            self._hurry.clear()
+            try:
+                await self._beat()
+            except errors.IncarnationClosed as closed:
+                self._closed(closed)
+                failures += 1
+                wait_s = self._retry_s(closed, failures)
+            except errors.ShardCoordinatorError as error:
+                self._note_failure(error, failures)
+                failures += 1
+                wait_s = self._retry_s(error, failures)
+            else:
+                failures = 0
+                # Spread over a tenth, so that executors started together do not stay together.
+                pause_s = self.interval_s * self._rng.uniform(0.9, 1.0)
+                wait_s = max(0.0, began_at + pause_s - self._clock())
+            await self._wait(wait_s)
+
+    async def _wait(self, wait_s: float) -> None:
+        due_at = self._clock() + wait_s
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._hurry.wait()
+        except TimeoutError:
+            self._signals.observe_lag(self._clock() - due_at)
+
+    async def _beat(self) -> None:
+        self._sequence += 1
+        try_s = min(max(self._lease_ttl_s * _TRY_RATIO, _TRY_MIN_S), _TRY_MAX_S)
+        # The lease counts from before the send: the coordinator's counts from the receipt.
+        sent_at = self._clock()
+        call = calls.heartbeat(self._profile.namespace, self._profile.name, self._report(sent_at))
+        response = await self._connection.once(call, timeout_s=try_s)
+        answer = decoded_answer(call, response)
+        try:
+            cursor = Cursor.parse(answer.cursor)
+        except ValueError as error:
+            raise errors.BadAnswer(str(error), status=response.status) from error
+        self._lease_ttl_s = answer.lease_ttl_s
+        self.interval_s = max(0.01, answer.heartbeat_interval_s)
+        self.status = answer.status
+        self._is_joining = False
+        keeper = self._keeper
+        # First what time has done while the answer was under way, then what the answer grants.
+        keeper.observe_lease()
+        keeper.lease.renew(sent_at, answer.lease_ttl_s, self.interval_s, answer.not_renewed)
+        keeper.acknowledge_report()
+        self._signals.acknowledge()
+        if keeper.state is LeaseState.CONNECTED:
+            keeper.observe_lease()
+            keeper.feed(Renewed(cursor, frozenset(answer.not_renewed)))
+        self.joined.set()
+
+    def _report(self, now: float) -> Heartbeat:
+        profile = self._profile
+        loads = self._sampled_loads()
+        return Heartbeat(
+            incarnation=self.incarnation,
+            sequence=self._sequence,
+            shards=self._keeper.report(now, loads, window_min_s=self.interval_s / 2),
+            status="leaving" if self._is_leaving else "active",
+            joining=self._is_joining,
+            host=profile.host,
+            address=profile.address,
+            zone=profile.zone,
+            capacity=profile.capacity,
+            version=profile.version,
+            labels=dict(profile.labels),
+            process=self._signals.read(now),
+        )
+
+    def _closed(self, closed: errors.IncarnationClosed) -> None:
+        _log.warning(
+            "incarnation_closed namespace=%s executor=%s incarnation=%s cause=%s",
+            self._profile.namespace,
+            self._profile.name,
+            self.incarnation,
+            closed.cause,
+        )
+        self._keeper.close_incarnation()
+        if closed.cause != "expired" or self._is_leaving:
+            raise closed
+        self.incarnation = self._mint()
+        self._sequence = 0
+        self._is_joining = True
+        self._keeper.open_incarnation()
+        self._observe_incarnation()
+
+    def _note_failure(self, error: errors.ShardCoordinatorError, failures: int) -> None:
+        self.last_error = error
+        is_final = isinstance(error, errors.Refused) and error.reason != "stale_sequence"
+        if is_final and not isinstance(error, errors.RateLimited) and not self.joined.is_set():
+            raise error  # a wrong name, token or namespace: waiting does not cure it
+        level = logging.WARNING if failures == 0 else logging.DEBUG
+        _log.log(
+            level,
+            "heartbeat_failed namespace=%s executor=%s error=%s",
+            self._profile.namespace,
+            self._profile.name,
+            error,
+        )
+
+    def _retry_s(self, error: errors.ShardCoordinatorError, failures: int) -> float:
+        """Within the interval: a renewal is worth more haste than other requests."""
+        wait_s = full_jitter_s(
+            failures, self._rng, base_s=self.interval_s / 8, cap_s=self.interval_s
+        )
+        asked_s = min(error.retry_after_s or 0.0, self.interval_s / 2)
+        return max(wait_s, self._rng.uniform(asked_s / 2, asked_s))
+
+
+class _Signals:
+    """CPU and loop lag since the last acknowledged report."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock: Final = clock
+        self._cpu_s = time.process_time()
+        self._since = clock()
+        self._lag_s = 0.0
+
+    def observe_lag(self, lag_s: float) -> None:
+        """A timer came this late."""
+        self._lag_s = max(self._lag_s, lag_s)
+
+    def read(self, now: float) -> ProcessSignals:
+        """The figures since the last acknowledged report."""
+        window_s = now - self._since
+        if window_s <= 0.0:
+            return ProcessSignals(event_loop_lag_s=self._lag_s)
+        cores = max(0.0, time.process_time() - self._cpu_s) / window_s
+        return ProcessSignals(cpu_cores=cores, event_loop_lag_s=self._lag_s)
+
+    def acknowledge(self) -> None:
+        """The report has arrived: a new window begins."""
+        self._cpu_s, self._since, self._lag_s = time.process_time(), self._clock(), 0.0

@@ -1,0 +1,123 @@
+"""The routing table that a router keeps.
+
+Decides what an answer changes in it and which answers are dropped. Pure; it must not know HTTP,
+clocks or waiting.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from client.lifecycle import Cursor
+from client.protocol import RoutedExecutor, RoutingAnswer
+
+_UNKNOWN: Final = RoutedExecutor()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns a shard, and where calls for it go."""
+
+    key: str
+    executor: str
+    epoch: int
+    address: str = ""
+    host: str = ""
+    zone: str = ""
+    moving_to: str | None = None  # the executor that gets the shard next
+
+
+class RoutingTable:
+    """Shard -> owner at one cursor. The cursor never goes back within a cluster."""
+
+    def __init__(self) -> None:
+        self.cursor: Cursor | None = None
+        self._executors: dict[str, RoutedExecutor] = {}
+        self._owners: dict[str, tuple[str, int]] = {}
+        self._moving: dict[str, str] = {}
+        self._parked: set[str] = set()
+        self._built: dict[str, Owner] = {}  # answers that were given since the last change
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def owner(self, key: str) -> Owner | None:
+        """The owner of a shard, or None when the table knows none."""
+        found = self._built.get(key)
+        return self._build(key) if found is None else found
+
+    def is_parked(self, key: str) -> bool:
+        """Whether nobody may run the shard until an operator says so."""
+        return key in self._parked
+
+    def owners(self) -> dict[str, Owner]:
+        """Every shard that has an owner, in a mapping of its own."""
+        return {key: owner for key in self._owners if (owner := self.owner(key)) is not None}
+
+    def apply(self, answer: RoutingAnswer) -> bool:
+        """Take an answer in; False when it is older than the table, or no continuation of it."""
+        cursor = Cursor.parse(answer.cursor)
+        is_same_cluster = self.cursor is not None and self.cursor.cluster_id == cursor.cluster_id
+        if is_same_cluster and self.cursor is not None and cursor.revision < self.cursor.revision:
+            return False
+        if answer.kind == "snapshot":
+            self._replace(answer)
+        elif is_same_cluster:
+            self._merge(answer)
+        else:
+            return False  # a delta of another cluster says nothing about this table
+        self.cursor = cursor
+        return True
+
+    def _replace(self, answer: RoutingAnswer) -> None:
+        self._executors = dict(answer.executors)
+        self._owners = dict(answer.owners)
+        self._moving = dict(answer.moving)
+        self._parked = set(answer.parked)
+        self._built = {}
+
+    def _merge(self, answer: RoutingAnswer) -> None:
+        if any(self._executors.get(name) != row for name, row in answer.executors.items()):
+            self._executors |= answer.executors
+            self._built = {}
+        for key, row in answer.owners.items():
+            self._owners[key] = row
+            self._parked.discard(key)
+            self._moving.pop(key, None)  # unless the answer says so, just below
+            self._built.pop(key, None)
+        for key, target in answer.moving.items():
+            self._moving[key] = target
+            self._built.pop(key, None)
+        for key in answer.parked:
+            self._forget(key)
+            self._parked.add(key)
+        for key in answer.removed:
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        self._owners.pop(key, None)
+        self._moving.pop(key, None)
+        self._parked.discard(key)
+        self._built.pop(key, None)
+
+    def _build(self, key: str) -> Owner | None:
+        row = self._owners.get(key)
+        if row is None:
+            return None
+        executor, epoch = row
+        place = self._executors.get(executor, _UNKNOWN)
+        owner = Owner(
+            key=key,
+            executor=executor,
+            epoch=epoch,
+            address=place.address,
+            host=place.host,
+            zone=place.zone,
+            moving_to=self._moving.get(key),
+        )
+        self._built[key] = owner
+        return owner
+
+    def prune(self) -> None:
+        """Forget executors that own nothing and get nothing; snapshots leave them out anyway."""
+        named = {executor for executor, _ in self._owners.values()} | set(self._moving.values())
+        self._executors = {name: row for name, row in self._executors.items() if name in named}
