@@ -24,6 +24,7 @@ from coordinator.core.commands import (
     Command,
     CreateNamespace,
     DeclareShards,
+    Entry,
     EvictExecutor,
     JoinExecutor,
     Outcome,
@@ -319,20 +320,29 @@ class LeaderLoop:
             return await self.evict(namespace, executor, force=False)
         return await self._close(state, mind, executor, CloseCause.LEFT)
 
-    async def evict(self, namespace: str, executor: str, *, force: bool) -> Outcome:
-        """Close an incarnation by order.
+    async def evict(
+        self, namespace: str, executor: str, *, force: bool, entry: Entry | None = None
+    ) -> Outcome:
+        """Close an incarnation by order; `entry` is the same order under an idempotency key.
 
         Its shards move when its lease has run out; with `force` at once, at the price that it may
         act on them until then.
         """
+        order = entry or EvictExecutor(namespace=namespace, executor=executor)
         found = self._find(namespace, executor)
         if isinstance(found, Refused):
-            return found
+            return await self._replica.execute(order)  # remembered under its key, or refused alike
         state, mind = found
-        if force and state.executors[executor].predecessor is None:
+        incarnation = state.executors[executor].incarnation
+        mind.leases.close(executor, incarnation)
+        outcome = await self._replica.execute(order)
+        record = state.executors.get(executor)
+        if record is None or not record.evicted:
+            # Refused, or a repetition that meant an incarnation before this one.
+            mind.leases.reopen(executor, incarnation)
+        elif force and record.predecessor is None:
             return await self._close(state, mind, executor, CloseCause.EVICTED)
-        mind.leases.close(executor, state.executors[executor].incarnation)
-        return await self._replica.execute(EvictExecutor(namespace=namespace, executor=executor))
+        return outcome
 
     def _find(self, namespace: str, executor: str) -> tuple[NamespaceState, Mind] | Refused:
         found = self.view(namespace)

@@ -15,6 +15,9 @@ from coordinator.settings import NAMESPACE_NAME
 EXECUTOR_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 """Executors and hosts. The class excludes whatever could break a log line or a header."""
 
+WAIT_MAX_S: Final = 300.0
+"""The longest long poll: proxies and NATs forget connections that are silent for longer."""
+
 KEY_BYTES_MAX: Final = 256
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")

@@ -6,7 +6,7 @@ answers may grow. It must not know what is done with a record.
 
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
 from coordinator.core.types import EPOCH_MAX, ExecutorStatus
 
@@ -69,7 +69,7 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     version: ShortText = ""
     labels: Annotated[dict[str, str], Meta(max_length=32)] = {}
     process: ProcessSignals | None = None
-    shards: dict[str, HeldShard] | UnsetType = UNSET
+    shards: dict[str, HeldShard] | None = None
     """All that is held now; omitted means unchanged."""
 
 

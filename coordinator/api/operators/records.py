@@ -9,10 +9,11 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.api.records import ExecutorName, ProcessSignals, ReasonText
-from coordinator.core.types import NamespaceKind, Policy
+from coordinator.core.types import BalancerMode, NamespaceKind, Policy, ShardState
 from coordinator.policy import PolicyFields, ShardCount
 
 ExecutorStanding = Literal["active", "cordoned", "draining", "drained"]
+HostStanding = Literal["active", "cordoned", "draining"]
 DrainState = Literal["draining", "blocked", "drained"]
 NEW_KEYS_MAX = 100_000
 """Keys of one declaration; 1 MiB of body ends it earlier for all but the shortest."""
@@ -64,7 +65,7 @@ class NamespaceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     kind: NamespaceKind
     shard_count: ShardCount | None = None
-    policy: PolicyFields | UnsetType = UNSET
+    policy: PolicyFields = PolicyFields()
 
 
 class PolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,9 +84,13 @@ class DryRunAnswer(Struct, frozen=True, kw_only=True):
     """The change was checked and would be made. Nothing was changed."""
 
     dry_run: bool
-    would: Literal["create", "change", "keep"]
-    """keep: it is so already."""
+    would: str
+    """What would be done, in a sentence."""
     resource: str
+    creates: bool
+    """Whether something new would come to be; false where it is so already."""
+    shards: int | None
+    """How many shards it is about, where that is known."""
 
 
 class PauseView(Struct, frozen=True, kw_only=True):
@@ -132,7 +137,7 @@ class ExecutorRecord(Struct, frozen=True, kw_only=True):
     capacity: float
     load: float | None
     """Sum of the smoothed loads of its shards, in the unit of `capacity`."""
-    saturation: float | None
+    utilisation: float | None
     """Load by capacity."""
     shards: int
     releasing: int
@@ -159,7 +164,7 @@ class HostView(Struct, frozen=True, kw_only=True):
     """A host and the executors on it now."""
 
     host: str
-    status: Literal["active", "cordoned", "draining"]
+    status: HostStanding
     drain: str | None
     executors: list[str]
 
@@ -197,8 +202,9 @@ class ShardView(Struct, frozen=True, kw_only=True):
     """A shard: where it is and why."""
 
     key: str
-    state: Literal["vacant", "owned", "preparing", "releasing", "parked"]
+    state: ShardState
     executor: str | None
+    host: str | None
     epoch: int
     next: str | None
     """The executor that gets it next."""
@@ -207,6 +213,8 @@ class ShardView(Struct, frozen=True, kw_only=True):
     pinned: str | None
     parked: str | None
     """The reason it was parked with; null when it is not."""
+    retiring: bool
+    """It is forgotten as soon as its owner has stopped it."""
     overdue: bool
     """Its owner did not stop it in time: its own lease runs out."""
     cooldown_left_s: float | None
@@ -246,7 +254,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     """leader, follower, candidate, quarantined; unknown of others that were not heard."""
     address: str
     api: str | None
-    is_connected: bool
+    is_reachable: bool
     last_heard_age_s: float | None
     match_index: int | None
     """What the leader knows to be replicated there."""
@@ -266,7 +274,77 @@ class ClusterAnswer(Struct, frozen=True, kw_only=True):
     applied_index: int
     storage: Literal["memory"]
     log_entries: int
-    snapshot_index: int | None
-    snapshot_bytes: int | None
+    log_bytes: int
+    snapshot_index: int
+    snapshot_bytes: int
     snapshot_age_s: float | None
     nodes: list[NodeView]
+
+
+class ExecutorShare(Struct, frozen=True, kw_only=True):
+    """One executor's part of the load."""
+
+    executor: str
+    load: float
+    share: float
+    """Of the whole load, 0 to 1."""
+    utilisation: float
+    """Load by capacity."""
+    shards: int
+
+
+class DominantShard(Struct, frozen=True, kw_only=True):
+    """A shard heavier than an even share of what the lighter ones leave."""
+
+    key: str
+    load: float
+
+
+class PassView(Struct, frozen=True, kw_only=True):
+    """The last balancing pass."""
+
+    at: str
+    moves: int
+    moved_load: float
+    stopped: str
+    """Why it ended, or why it was not made at all."""
+    spread_before: float | None
+    spread_after: float | None
+
+
+class BalanceAnswer(Struct, frozen=True, kw_only=True):
+    """How evenly the load lies, how evenly it could, and what is done about it."""
+
+    mode: BalancerMode
+    paused: bool
+    paused_reason: str
+    pause: PauseView | None
+    executors: list[ExecutorShare]
+    """Heaviest first."""
+    hottest: float
+    """Utilisation of the hottest executor; `mean` and `coldest` alike."""
+    hottest_executor: str
+    mean: float
+    coldest: float
+    coldest_executor: str
+    max_over_mean: float
+    spread: float
+    """Standard deviation by mean of the executors' utilisation."""
+    best_possible: float
+    """The least spread that any placement of these shards could have."""
+    gap: float
+    """Spread above the best possible."""
+    static_hash: float
+    """The spread that blake2s(key) % n over the same executors would give."""
+    dominant: list[DominantShard]
+    """At most 100, heaviest first."""
+    blocked: str | None
+    """Why the hottest executor cannot be relieved; null when it need not or can."""
+    skipped: str | None
+    """Why no voluntary move may be made now; null when one may."""
+    last_pass: PassView | None
+    in_flight: int
+    unmeasured: int
+    """Shards whose load was never reported."""
+    moves: dict[str, int]
+    """Moves since this leader's term began, by cause."""

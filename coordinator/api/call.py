@@ -1,0 +1,183 @@
+"""One request on its way through a handler, and what all handlers share.
+
+Decides how names, keys, cursors and bodies are read and how answers are written. It must not know
+what any route does.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Generic, TypeVar
+
+from aiohttp import web
+
+from coordinator.api import query as read
+from coordinator.api.cursor import Cursor, parse
+from coordinator.api.encoding import JSON, MSGPACK, encoded
+from coordinator.api.forward import CALLER_HEADER, Forwarder
+from coordinator.api.problems import Refusal, invalid
+from coordinator.api.tables import Tables
+from coordinator.api.watch import Polls
+from coordinator.clock import Clock
+from coordinator.consensus import Status
+from coordinator.core.namespace import NamespaceState
+from coordinator.leader import LeaderLoop
+from coordinator.replica import Replica
+from coordinator.settings import Settings
+
+STATUS_AGE_S: Final = 0.05
+"""How old the consensus status in a header may be: it is a figure of tenths of seconds."""
+
+Body = TypeVar("Body")
+
+
+@dataclass(slots=True)
+class Desk:
+    """What the handlers of one node share."""
+
+    replica: Replica
+    leader: LeaderLoop
+    settings: Settings
+    clock: Clock
+    polls: Polls
+    forwarder: Forwarder
+    rng: random.Random
+    tables: Tables = field(default_factory=Tables)
+    answered: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Answers by (route, status), for the metrics."""
+    _status: Status | None = None
+    _status_at: float = 0.0
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; refuses while this node does not know it."""
+        cluster_id = self.replica.state.cluster_id
+        if cluster_id is None:
+            raise Refusal("recovering", "this node has not caught up since its start")
+        return cluster_id
+
+    @property
+    def leader_url(self) -> str | None:
+        """The API of the leader, as far as this node knows."""
+        return self.replica.consensus.leader_api_url
+
+    def recent_status(self) -> Status:
+        """The consensus status, at most `STATUS_AGE_S` old: it is shown, not decided on."""
+        now = self.clock.monotonic()
+        if self._status is None or now - self._status_at > STATUS_AGE_S:
+            self._status = self.replica.consensus.status()
+            self._status_at = now
+        return self._status
+
+
+@dataclass(slots=True)
+class Call(Generic[Body]):
+    """A request whose route is known and whose body is read."""
+
+    desk: Desk
+    request: web.Request
+    body: Body
+    payload: bytes
+    request_id: str
+    is_msgpack: bool = False
+    """Whether the caller wants msgpack where the route offers it."""
+
+    # -- what was asked ------------------------------------------------------------------
+
+    @property
+    def query(self) -> Any:
+        """The query parameters; unknown names were refused before."""
+        return self.request.query
+
+    @property
+    def namespace_name(self) -> str:
+        """The namespace in the path, well formed."""
+        return read.namespace_name(self.request.match_info["namespace"])
+
+    @property
+    def namespace(self) -> NamespaceState:
+        """The namespace in the path as this node knows it."""
+        return self.namespace_of(self.request.match_info["namespace"])
+
+    def namespace_of(self, name: str) -> NamespaceState:
+        """A namespace as this node knows it, or a refusal."""
+        found = self.desk.replica.state.namespaces.get(name)
+        if found is not None:
+            return found
+        read.namespace_name(name)
+        _ = self.desk.cluster_id
+        raise Refusal("namespace_not_found", f"no namespace {name!r}")
+
+    @property
+    def executor(self) -> str:
+        """The executor in the path."""
+        return read.executor_id(self.request.match_info["executor"])
+
+    @property
+    def host(self) -> str:
+        """The host in the path."""
+        return read.executor_id(self.request.match_info["host"], "host")
+
+    @property
+    def key(self) -> str:
+        """The shard key in the path, behind /v1/namespaces/NAMESPACE/shards/."""
+        return read.shard_key(read.raw_segment(self.request.rel_url.raw_path, 4))
+
+    @property
+    def cursor(self) -> Cursor | None:
+        """The cursor the caller has seen."""
+        text = self.query.get("after")
+        if not text:
+            return None
+        cursor = parse(text)
+        if cursor is None:
+            raise invalid("after", "is no cursor that was ever given out")
+        return cursor
+
+    @property
+    def wait_s(self) -> float:
+        """How long the caller waits for news."""
+        text = self.query.get("wait")
+        return read.duration_s(text, "wait", upper_s=read.WAIT_MAX_S) if text else 0.0
+
+    @property
+    def by(self) -> str:
+        """Who gives an order, as far as is known without logins: an address."""
+        request = self.request
+        return request.headers.get(CALLER_HEADER) or request.remote or "unknown"
+
+    # -- what is answered ----------------------------------------------------------------
+
+    def answer(
+        self, record: object, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> web.Response:
+        """A record as JSON, or msgpack where the caller asked for it and the route offers it."""
+        return web.Response(
+            body=encoded(record, as_msgpack=self.is_msgpack),
+            status=status,
+            headers={"Content-Type": MSGPACK if self.is_msgpack else JSON, **(headers or {})},
+        )
+
+    def answer_read(self, record: object, namespace: NamespaceState) -> web.Response:
+        """The same for a local read: it says how fresh it is."""
+        return self.answer(record, headers=self.freshness(namespace))
+
+    def freshness(self, namespace: NamespaceState) -> dict[str, str]:
+        """How fresh a local read is."""
+        age_s = self.desk.recent_status().leader_contact_age_s
+        headers = {"X-Revision": str(namespace.revision)}
+        if age_s is not None:
+            headers["X-Leader-Contact-Seconds"] = f"{age_s:.3f}"
+        return headers
+
+    def cursor_of(self, namespace: NamespaceState) -> str:
+        """The cursor of this node's present state."""
+        return f"{self.desk.cluster_id}:{namespace.revision}"
+
+
+def timestamp(at_ms: int) -> str:
+    """RFC 3339 in UTC of wall milliseconds."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,176 @@
+"""What executors say and ask: heartbeats, their assignments, acknowledgements, farewell.
+
+Decides what of a record reaches the leader and what comes back. Leases, joins and loads are the
+leader's; this module must not know when an incarnation is over.
+"""
+
+from typing import Any, cast
+
+from aiohttp import web
+
+from coordinator.api.call import Call
+from coordinator.api.cursor import Standing
+from coordinator.api.problems import Refusal, invalid, refused
+from coordinator.api.records import (
+    AcksRequest,
+    AssignmentRecord,
+    AssignmentsAnswer,
+    CursorAnswer,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+)
+from coordinator.api.routers import level_with
+from coordinator.core.commands import Acknowledge, Refused
+from coordinator.core.controller import Beat
+from coordinator.core.load import ProcessSignals
+from coordinator.core.namespace import ExecutorView, NamespaceState
+from coordinator.core.types import Claim, CloseCause, ExecutorProfile
+
+LABEL_NAME_BYTES_MAX = 128
+LABEL_VALUE_BYTES_MAX = 1024
+
+
+async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
+    """Renew the lease; answered only after a quorum confirmed the leader."""
+    desk, body = call.desk, call.body
+    received_at = desk.clock.monotonic()
+    namespace = call.namespace
+    beat = Beat(
+        executor=call.executor,
+        incarnation=body.incarnation,
+        sequence=body.sequence,
+        joining=body.joining,
+        profile=_profile(body),
+        shards=None
+        if body.shards is None
+        else {key: (held.epoch, held.load) for key, held in body.shards.items()},
+        process=_signals(body),
+        predecessor_dead=body.predecessor_dead,
+        received_at=received_at,
+    )
+    answer = await desk.leader.heartbeat(namespace.info.name, beat)
+    if isinstance(answer, Refused):
+        raise refused(answer)
+    return call.answer(
+        HeartbeatAnswer(
+            lease_ttl_s=answer.lease_ttl_s,
+            heartbeat_interval_s=answer.heartbeat_interval_s,
+            status=cast("ExecutorView", answer.status),
+            cursor=f"{desk.cluster_id}:{answer.revision}",
+            term=answer.term,
+            not_renewed=answer.not_renewed,
+        )
+    )
+
+
+def _profile(body: HeartbeatRequest) -> ExecutorProfile:
+    for name, value in body.labels.items():
+        if len(name.encode()) > LABEL_NAME_BYTES_MAX:
+            raise invalid("labels", f"a name has more than {LABEL_NAME_BYTES_MAX} bytes")
+        if len(value.encode()) > LABEL_VALUE_BYTES_MAX:
+            raise invalid(f"labels.{name}", f"has more than {LABEL_VALUE_BYTES_MAX} bytes")
+    return ExecutorProfile(
+        host=body.host,
+        address=body.address,
+        zone=body.zone,
+        capacity=body.capacity,
+        version=body.version,
+        labels=tuple(sorted(body.labels.items())),
+        status=body.status,
+    )
+
+
+def _signals(body: HeartbeatRequest) -> ProcessSignals | None:
+    process = body.process
+    if process is None:
+        return None
+    return ProcessSignals(process.cpu_cores, process.event_loop_lag_s, process.backlog)
+
+
+async def assignments(call: Call[None]) -> web.Response:
+    """The full set of an incarnation; with a cursor, as soon as that set changes."""
+    executor = call.executor
+    incarnation = call.query.get("incarnation")
+    if not incarnation:
+        raise invalid("incarnation", "is missing")
+    namespace = call.namespace
+    name = namespace.info.name
+    cursor = call.cursor
+    if cursor is not None:
+        namespace = await level_with(call, name, cursor)
+    _check_incarnation(namespace, executor, incarnation)
+    if (
+        cursor is not None
+        and cursor.standing(call.desk.cluster_id, namespace.revision) is not Standing.NEW
+        and namespace.assignments_revision(executor) <= cursor.revision
+    ):
+        if not await call.desk.polls.changed((name, executor), cursor.revision, call.wait_s):
+            return web.Response(status=304)
+        namespace = call.namespace_of(name)
+        _check_incarnation(namespace, executor, incarnation)
+    answer = AssignmentsAnswer(
+        cursor=call.cursor_of(namespace),
+        lease_ttl_s=namespace.info.policy.lease_ttl_s,
+        assignments=[
+            AssignmentRecord(key, epoch, state)
+            for key, epoch, state in namespace.assignments(executor, incarnation)
+        ],
+    )
+    return call.answer_read(answer, namespace)
+
+
+def _check_incarnation(namespace: NamespaceState, executor: str, incarnation: str) -> None:
+    """Refuse an incarnation that is over, and one this node knows nothing of."""
+    cause = namespace.closed.get((executor, incarnation))
+    if cause is not None:
+        raise _over(executor, incarnation, cause)
+    record = namespace.executors.get(executor)
+    if record is None or record.incarnation != incarnation:
+        # A follower may not have heard of it yet: the leader is asked before this is answered.
+        raise Refusal(
+            "executor_not_found", f"no incarnation {incarnation[:64]!r} of executor {executor!r}"
+        )
+
+
+def _over(executor: str, incarnation: str, cause: CloseCause) -> Refusal:
+    return Refusal(
+        "incarnation_closed",
+        f"incarnation {incarnation!r} of executor {executor!r} is over: {cause}",
+        cause=cause.value,
+    )
+
+
+async def acks(call: Call[AcksRequest]) -> web.Response:
+    """Take an executor's word for what it has finished."""
+    body = call.body
+    command = Acknowledge(
+        namespace=call.namespace.info.name,
+        executor=call.executor,
+        incarnation=body.incarnation,
+        released=tuple(Claim(claim.key, claim.epoch) for claim in body.released),
+        prepared=tuple(Claim(claim.key, claim.epoch) for claim in body.prepared),
+        failed=tuple(Claim(claim.key, claim.epoch) for claim in body.failed),
+        at_ms=call.desk.clock.wall_ms(),
+    )
+    outcome = await call.desk.replica.execute(command)
+    if isinstance(outcome, Refused):
+        raise refused(outcome)
+    return call.answer(CursorAnswer(cursor=call.cursor_of(call.namespace)))
+
+
+async def deregister(call: Call[None]) -> web.Response:
+    """The executor has stopped everything and is gone. Saying so twice is saying it once."""
+    executor, incarnation = call.executor, call.query.get("incarnation")
+    if not incarnation:
+        raise invalid("incarnation", "is missing")
+    namespace = call.namespace
+    if namespace.closed.get((executor, incarnation)) is not CloseCause.LEFT:
+        outcome = await call.desk.leader.leave(namespace.info.name, executor, incarnation)
+        if isinstance(outcome, Refused):
+            raise refused(outcome)
+    return gone()
+
+
+def gone(_: Any = None) -> web.Response:
+    """It is no more."""
+    return web.Response(status=204)

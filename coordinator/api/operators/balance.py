@@ -1,0 +1,132 @@
+"""How evenly the load lies, and pausing the balancer."""
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from coordinator.api.call import Call, timestamp
+from coordinator.api.operators.orders import ordered
+from coordinator.api.operators.records import (
+    BalanceAnswer,
+    DominantShard,
+    ExecutorShare,
+    PassView,
+    PauseRequest,
+    PauseView,
+    ReasonRequest,
+)
+from coordinator.api.problems import Refusal
+from coordinator.core.commands import PauseBalancer, ResumeBalancer
+from coordinator.core.controller import Pass
+from coordinator.core.controller.facts import BalanceFacts, balance_facts
+from coordinator.core.namespace import NamespaceState
+
+DOMINANT_SHOWN_MAX: Final = 100
+
+
+async def show(call: Call[None]) -> web.Response:
+    """The balance as the leader sees it now."""
+    return _shown(call)
+
+
+async def pause(call: Call[PauseRequest]) -> web.Response:
+    """No voluntary moves; owed moves (drains, losses, pins) go on."""
+    at_ms, expires_in_s = call.desk.clock.wall_ms(), call.body.expires_in_s
+    command = PauseBalancer(
+        namespace=call.namespace.info.name,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=at_ms,
+        until_ms=None if expires_in_s is None else at_ms + round(expires_in_s * 1000),
+    )
+    return await ordered(
+        call, command, lambda _: _shown(call), would="make no voluntary moves until resumed"
+    )
+
+
+async def resume(call: Call[ReasonRequest]) -> web.Response:
+    """Voluntary moves again."""
+    command = ResumeBalancer(namespace=call.namespace.info.name)
+    return await ordered(
+        call, command, lambda _: _shown(call), would="let voluntary moves be made again"
+    )
+
+
+def _shown(call: Call[Any]) -> web.Response:
+    desk = call.desk
+    found = desk.leader.view(call.namespace_name)
+    if found is None:
+        raise Refusal("namespace_not_found", f"no namespace {call.namespace_name!r}")
+    at_ms = desk.clock.wall_ms()
+    facts = balance_facts(*found, desk.clock.monotonic(), at_ms)
+    return call.answer_read(_answer(found[0], facts, at_ms), found[0])
+
+
+def _answer(namespace: NamespaceState, facts: BalanceFacts, at_ms: int) -> BalanceAnswer:
+    figures, bound = facts.figures, facts.bound
+    paused = namespace.info.pause
+    if paused is not None and paused.until_ms is not None and paused.until_ms <= at_ms:
+        paused = None  # run out; the record stays until it is resumed or replaced
+    plan = None if facts.last_pass is None else facts.last_pass.plan
+    return BalanceAnswer(
+        mode=namespace.info.policy.balancer.mode,
+        paused=paused is not None,
+        paused_reason="" if paused is None else paused.reason,
+        pause=None
+        if paused is None
+        else PauseView(
+            reason=paused.reason,
+            by=paused.by,
+            since=timestamp(paused.since_ms),
+            until=None if paused.until_ms is None else timestamp(paused.until_ms),
+        ),
+        executors=_shares(namespace, facts),
+        hottest=figures.hottest_utilisation,
+        hottest_executor=figures.hottest,
+        mean=figures.mean,
+        coldest=figures.coldest_utilisation,
+        coldest_executor=figures.coldest,
+        max_over_mean=figures.max_over_mean,
+        spread=figures.spread,
+        best_possible=bound.spread,
+        gap=max(0.0, figures.spread - bound.spread),
+        static_hash=facts.hashed.spread,
+        dominant=[
+            DominantShard(key=shard.key, load=shard.load)
+            for shard in bound.dominant[:DOMINANT_SHOWN_MAX]
+        ],
+        blocked=None if plan is None or plan.blocked is None else plan.blocked.reason.value,
+        skipped=facts.skipped or None,
+        last_pass=None if facts.last_pass is None else _pass(facts.last_pass),
+        in_flight=facts.in_flight,
+        unmeasured=facts.unmeasured,
+        moves=facts.moves_total,
+    )
+
+
+def _shares(namespace: NamespaceState, facts: BalanceFacts) -> list[ExecutorShare]:
+    total = sum(facts.loads.values())
+    return [
+        ExecutorShare(
+            executor=executor,
+            load=load,
+            share=load / total if total > 0 else 0.0,
+            utilisation=load / facts.capacities[executor],
+            shards=len(namespace.owned(executor)),
+        )
+        for load, executor in sorted(
+            ((load, executor) for executor, load in facts.loads.items()), reverse=True
+        )
+    ]
+
+
+def _pass(last: Pass) -> PassView:
+    plan = last.plan
+    return PassView(
+        at=timestamp(last.at_ms),
+        moves=0 if plan is None else len(plan.moves),
+        moved_load=0.0 if plan is None else plan.moved_load,
+        stopped=last.skipped if plan is None else plan.stop.value,
+        spread_before=None if plan is None else plan.before.spread,
+        spread_after=None if plan is None else plan.after.spread,
+    )

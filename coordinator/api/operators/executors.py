@@ -1,0 +1,202 @@
+"""Executors as operators see them, and what may be ordered of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from coordinator.api.call import Call, timestamp
+from coordinator.api.operators.drains import drain_of, mint_drain_id
+from coordinator.api.operators.orders import ordered, sent
+from coordinator.api.operators.records import (
+    EvictRequest,
+    ExecutorRecord,
+    ExecutorsAnswer,
+    ReasonRequest,
+)
+from coordinator.api.problems import Refusal
+from coordinator.api.query import choice, executor_id
+from coordinator.api.records import ProcessSignals
+from coordinator.core.commands import (
+    EndCordon,
+    EndDrain,
+    EvictExecutor,
+    StartCordon,
+    StartDrain,
+)
+from coordinator.core.controller.facts import ExecutorFacts, executor_facts
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import Executor, ExecutorStatus, ShardState, TargetKind
+
+STANDINGS = ("active", "cordoned", "draining", "drained")
+
+
+async def list_all(call: Call[None]) -> web.Response:
+    """The executors of a namespace, by id."""
+    namespace = call.namespace
+    standing = choice(call.query, "status", STANDINGS)
+    host = call.query.get("host")
+    if host is not None:
+        executor_id(host, "host")
+    facts = _facts(call, namespace)
+    records = [
+        _record(namespace, executor, facts)
+        for _, executor in sorted(namespace.executors.items())
+        if host in (None, executor.profile.host)
+        and standing in (None, namespace.status_of(executor))
+    ]
+    return call.answer_read(ExecutorsAnswer(executors=records), namespace)
+
+
+async def show(call: Call[None]) -> web.Response:
+    """One executor."""
+    return _shown(call)
+
+
+async def drain(call: Call[ReasonRequest]) -> web.Response:
+    """Move everything away by handoff and place nothing."""
+    namespace, executor = call.namespace, call.executor
+    command = StartDrain(
+        namespace=namespace.info.name,
+        id=mint_drain_id(),
+        kind=TargetKind.EXECUTOR,
+        target=executor,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
+    return await ordered(
+        call,
+        command,
+        lambda applied: drain_of(call, applied.resource),
+        would=f"hand over every shard of executor {executor} and place nothing on it",
+        shards=len(namespace.owned(executor)),
+    )
+
+
+async def undrain(call: Call[ReasonRequest]) -> web.Response:
+    """Let it be given shards again."""
+    command = EndDrain(
+        namespace=call.namespace.info.name, kind=TargetKind.EXECUTOR, target=call.executor
+    )
+    return await ordered(
+        call,
+        command,
+        lambda _: _shown(call),
+        would=f"end the drain of executor {call.executor}",
+    )
+
+
+async def cordon(call: Call[ReasonRequest]) -> web.Response:
+    """Place nothing on it and leave what is there."""
+    command = StartCordon(
+        namespace=call.namespace.info.name,
+        kind=TargetKind.EXECUTOR,
+        target=call.executor,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
+    return await ordered(
+        call, command, lambda _: _shown(call), would=f"place nothing on executor {call.executor}"
+    )
+
+
+async def uncordon(call: Call[ReasonRequest]) -> web.Response:
+    """Place on it again."""
+    command = EndCordon(
+        namespace=call.namespace.info.name, kind=TargetKind.EXECUTOR, target=call.executor
+    )
+    return await ordered(
+        call, command, lambda _: _shown(call), would=f"place on executor {call.executor} again"
+    )
+
+
+async def evict(call: Call[EvictRequest]) -> web.Response:
+    """Close its incarnation now; its shards move when its lease has run out."""
+    namespace, executor, force = call.namespace, call.executor, call.body.force
+    name = namespace.info.name
+    record = namespace.executors.get(executor)
+    before = None if record is None else _record(namespace, record, _facts(call, namespace))
+    return await sent(
+        call,
+        EvictExecutor(namespace=name, executor=executor),
+        lambda entry: call.desk.leader.evict(name, executor, force=force, entry=entry),
+        lambda _: _evicted(call, before, was_forced=force),
+        would=f"close the incarnation of executor {executor}"
+        + (" and give its shards away at once" if force else ""),
+        shards=len(namespace.owned(executor)),
+    )
+
+
+def _evicted(call: Call[Any], before: ExecutorRecord | None, *, was_forced: bool) -> web.Response:
+    """The executor as it is, or as it was if it is gone, with what the order risks."""
+    namespace = call.namespace
+    executor = namespace.executors.get(call.executor)
+    if executor is not None:
+        before = _record(namespace, executor, _facts(call, namespace))
+    if before is None:
+        raise Refusal("executor_not_found", f"no executor {call.executor!r}")
+    shown = {name: getattr(before, name) for name in before.__struct_fields__}
+    if was_forced:
+        shown["warning"] = (
+            "its shards were given away at once: if the process still runs, two owners act on them"
+            f" until its lease of {namespace.info.policy.lease_ttl_s:g} s is over"
+        )
+    shown["evicted"] = True
+    return call.answer(ExecutorRecord(**shown), 200 if executor is None else 202)
+
+
+def _shown(call: Call[Any]) -> web.Response:
+    namespace = call.namespace
+    executor = namespace.executors.get(call.executor)
+    if executor is None:
+        raise Refusal("executor_not_found", f"no executor {call.executor!r}")
+    record = _record(namespace, executor, _facts(call, namespace))
+    return call.answer_read(record, namespace)
+
+
+def _facts(call: Call[Any], namespace: NamespaceState) -> Mapping[str, ExecutorFacts]:
+    """What only the leader knows; nothing elsewhere."""
+    if not call.desk.leader.is_leading:
+        return {}
+    found = call.desk.leader.view(namespace.info.name)
+    if found is None:
+        return {}
+    return executor_facts(*found, call.desk.clock.monotonic())
+
+
+def _record(
+    namespace: NamespaceState, executor: Executor, facts: Mapping[str, ExecutorFacts]
+) -> ExecutorRecord:
+    profile, known = executor.profile, facts.get(executor.id)
+    drain_ = namespace.drain_of(executor)
+    process = None if known is None else known.process
+    owned = namespace.owned(executor.id)
+    return ExecutorRecord(
+        executor=executor.id,
+        status=namespace.status_of(executor),
+        incarnation=executor.incarnation,
+        host=profile.host,
+        address=profile.address,
+        zone=profile.zone,
+        version=profile.version,
+        labels=dict(profile.labels),
+        capacity=profile.capacity,
+        load=None if known is None else known.load,
+        utilisation=None if known is None else known.load / profile.capacity,
+        shards=len(owned),
+        releasing=sum(
+            namespace.shards[key].state is ShardState.RELEASING
+            for key in owned
+            if key in namespace.in_flight
+        ),
+        heartbeat_age_s=None if known is None else known.heartbeat_age_s,
+        process=None
+        if process is None
+        else ProcessSignals(process.cpu_cores, process.event_loop_lag_s, process.backlog),
+        joined_at=timestamp(executor.joined_at_ms),
+        drain=None if drain_ is None else drain_.id,
+        leaving=profile.status is ExecutorStatus.LEAVING,
+        evicted=executor.evicted,
+    )

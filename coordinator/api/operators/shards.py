@@ -1,0 +1,141 @@
+"""Shards as operators see them: one, or pages of them. Looking never creates one."""
+
+import base64
+import binascii
+import heapq
+from collections.abc import Iterator
+from typing import Any, Final
+
+from aiohttp import web
+
+from coordinator.api.call import Call, timestamp
+from coordinator.api.operators.records import ShardsAnswer, ShardView
+from coordinator.api.problems import Refusal, invalid
+from coordinator.api.query import choice, executor_id, whole
+from coordinator.core.controller import Mind
+from coordinator.core.controller.facts import shard_facts
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import Fate, Shard, ShardState
+
+PAGE_DEFAULT: Final = 100
+PAGE_MAX: Final = 1000
+"""A page is made in one turn of the loop: a thousand take some milliseconds."""
+_STATES: Final = tuple(state.value for state in ShardState)
+
+
+async def list_all(call: Call[None]) -> web.Response:
+    """One page of the shards that match, by key or heaviest first."""
+    namespace = call.namespace
+    limit = whole(call.query, "limit", default=PAGE_DEFAULT, lower=1, upper=PAGE_MAX)
+    by_load = choice(call.query, "sort", ("key", "load")) == "load"
+    matching = list(_matching(call, namespace))
+    mind = mind_of(call, namespace)
+    page = _page(call.query.get("page"), by_load=by_load)
+    if by_load:
+        start = int(page or "0")
+        heaviest = heapq.nsmallest(start + limit, matching, key=_heaviest(mind))
+        shown = heaviest[start:]
+        next_page = str(start + limit) if start + limit < len(matching) else None
+    else:
+        rest = [shard for shard in matching if shard.key > page]
+        shown = heapq.nsmallest(limit, rest, key=_by_key)
+        next_page = shown[-1].key if len(rest) > limit else None
+    answer = ShardsAnswer(
+        shards=[view(namespace, shard, mind, call) for shard in shown],
+        total=len(matching),
+        next_page=None if next_page is None else _token(next_page),
+    )
+    return call.answer_read(answer, namespace)
+
+
+async def show(call: Call[None]) -> web.Response:
+    """One shard."""
+    return shown(call)
+
+
+def shown(call: Call[Any], status: int = 200) -> web.Response:
+    """The shard in the path as it is now."""
+    namespace, key = call.namespace, call.key
+    shard = namespace.shards.get(key)
+    if shard is None:
+        raise Refusal("shard_not_found", f"no shard {key!r}")
+    record = view(namespace, shard, mind_of(call, namespace), call)
+    return call.answer(record, status, call.freshness(namespace))
+
+
+def mind_of(call: Call[Any], namespace: NamespaceState) -> Mind | None:
+    """What only the leader knows of a namespace; None elsewhere."""
+    if not call.desk.leader.is_leading:
+        return None
+    found = call.desk.leader.view(namespace.info.name)
+    return None if found is None else found[1]
+
+
+def view(namespace: NamespaceState, shard: Shard, mind: Mind | None, call: Call[Any]) -> ShardView:
+    """A shard: where it is and why."""
+    facts = None if mind is None else shard_facts(mind, shard.key, call.desk.clock.monotonic())
+    is_owned = shard.executor is not None
+    return ShardView(
+        key=shard.key,
+        state=shard.state,
+        executor=shard.executor,
+        host=namespace.executors[shard.executor].profile.host
+        if shard.executor in namespace.executors
+        else None,
+        epoch=shard.epoch,
+        next=shard.target,
+        load=None if facts is None else facts.load,
+        pinned=shard.pin,
+        parked=shard.note if shard.fate is Fate.PARKED else None,
+        retiring=shard.fate is Fate.RETIRED,
+        overdue=shard.overdue,
+        cooldown_left_s=None if facts is None else facts.cooldown_left_s,
+        previous=shard.previous,
+        since=timestamp(shard.since_ms) if is_owned else None,
+        why=shard.cause.value if shard.epoch else "",
+        next_why=None if shard.next_cause is None else shard.next_cause.value,
+    )
+
+
+def _matching(call: Call[Any], namespace: NamespaceState) -> Iterator[Shard]:
+    executor = call.query.get("executor")
+    state = choice(call.query, "state", _STATES)
+    keys = namespace.shards if executor is None else namespace.owned(executor_id(executor))
+    for key in keys:
+        shard = namespace.shards[key]
+        if state in (None, shard.state):
+            yield shard
+
+
+def _by_key(shard: Shard) -> str:
+    return shard.key
+
+
+class _heaviest:  # noqa: N801 - used as a function
+    """Sorts heaviest first, the unmeasured last, ties by key."""
+
+    def __init__(self, mind: Mind | None) -> None:
+        self._mind = mind
+
+    def __call__(self, shard: Shard) -> tuple[float, str]:
+        load = None if self._mind is None else self._mind.loads.smoothed(shard.key)
+        return (1.0 if load is None else -load, shard.key)
+
+
+def _token(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _page(token: str | None, *, by_load: bool) -> str:
+    """What a page token stands for: the last key shown, or how many were."""
+    if token is None:
+        return ""
+    try:
+        text = base64.b64decode(
+            token + "=" * (-len(token) % 4), altchars=b"-_", validate=True
+        ).decode()
+    except (ValueError, binascii.Error):
+        raise invalid("page", "is no page that was ever given out") from None
+    if by_load and text and not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise invalid("page", "is a page of another sort")
+    return text

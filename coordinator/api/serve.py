@@ -1,0 +1,363 @@
+"""The way of every request: route, parameters, leader, body, handler, answer, or a problem.
+
+Decides the order of the checks that all routes share. It must not know any single route.
+"""
+
+import asyncio
+import itertools
+import json
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Handler
+
+from coordinator.api.call import Call, Desk
+from coordinator.api.encoding import JSON, MSGPACK
+from coordinator.api.forward import HOP_HEADER
+from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
+from coordinator.api.query import WAIT_MAX_S, duration_s
+from coordinator.consensus import (
+    NotLeader,
+    OutcomeUnknown,
+    Overloaded,
+    ProbeTimeout,
+    TooLarge,
+)
+
+log = logging.getLogger("coordinator.api")
+
+SMALL_BYTES: Final = 64 << 10
+"""Bodies of most requests: a reason text and a name."""
+LIST_BYTES: Final = 1 << 20
+"""Bodies with a list of shards."""
+HEARTBEAT_BYTES: Final = 16 << 20
+"""100,000 held shards with long keys and loads."""
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
+
+_FromJson = msgspec.json.Decoder[Any]
+_FromMsgpack = msgspec.msgpack.Decoder[Any]
+_CONSENSUS_FAULTS: Final = (NotLeader, OutcomeUnknown, Overloaded, ProbeTimeout, TooLarge)
+
+
+class Leader(Enum):
+    """Whether a route is served by the leader."""
+
+    NO = "no"
+    """Any node answers from its own copy."""
+    BETTER = "better"
+    """The leader knows more (loads, ages); without one, the rest is still answered."""
+    MUST = "must"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A query parameter."""
+
+    name: str
+    description: str
+    kind: str = "string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One line of the table that the app, the OpenAPI document and the tests are made from."""
+
+    method: str
+    path: str
+    handler: Callable[[Call[Any]], Awaitable[web.StreamResponse]]
+    audience: str
+    summary: str
+    leader: Leader = Leader.NO
+    parameters: tuple[Parameter, ...] = ()
+    body: type | None = None
+    body_is_optional: bool = False
+    body_bytes_max: int = SMALL_BYTES
+    answer: Any = None
+    statuses: tuple[int, ...] = (200,)
+    reasons: tuple[str, ...] = ()
+    has_msgpack: bool = False
+    is_order: bool = False
+    """An operator's change: takes an idempotency key and a dry run, refuses doubled JSON keys."""
+    content_type: str = JSON
+
+
+class Server:
+    """Turns the routes into aiohttp's handlers, and everything that goes wrong into problems."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._salt = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+
+    def bind(self, route: Route) -> Handler:
+        """The aiohttp handler of a route."""
+        known = frozenset(parameter.name for parameter in route.parameters)
+        has_consistency = "consistency" in known
+        from_json: _FromJson | None = msgspec.json.Decoder(route.body) if route.body else None
+        from_msgpack: _FromMsgpack | None = (
+            msgspec.msgpack.Decoder(route.body) if route.body and route.has_msgpack else None
+        )
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            is_must = route.leader is Leader.MUST
+            if request.query_string:
+                _check_query(request, known)
+                is_must = is_must or (has_consistency and _is_linearizable(request))
+            payload = b""
+            if request.body_exists:
+                payload = await self._read(request, route)
+            if route.leader is not Leader.NO or is_must:
+                passed = await self._to_leader(request, payload, is_must=is_must)
+                if passed is not None:
+                    return passed
+                if is_must and route.leader is not Leader.MUST:
+                    await self._desk.replica.consensus.confirm_leadership()
+            body = None
+            if from_json is not None:
+                body = _decoded(request, route, payload, from_json, from_msgpack)
+            call = Call(
+                self._desk,
+                request,
+                body,
+                payload,
+                request["request_id"],
+                route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, ""),
+            )
+            try:
+                return await route.handler(call)
+            except Refusal as refusal:
+                passed = await self._second_opinion(request, refusal)
+                if passed is None:
+                    raise
+                return passed
+
+        return serve
+
+    @web.middleware
+    async def around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The app's one middleware: names requests, turns faults into problems, signs answers."""
+        asked_id = request.headers.get("X-Request-Id")
+        if asked_id is not None and _REQUEST_ID.fullmatch(asked_id):
+            request_id = asked_id
+        else:
+            request_id = f"{self._salt}-{next(self._numbers):x}"
+        request["request_id"] = request_id
+        try:
+            response = await handler(request)
+        except (Refusal, web.HTTPException, *_CONSENSUS_FAULTS) as fault:
+            response = self._problem(request_id, _as_refusal(request, fault))
+        except Exception:
+            log.exception("request_failed request_id=%s route=%s", request_id, _route_of(request))
+            response = self._problem(request_id, Refusal("internal", "see the node's log"))
+        if not response.prepared:
+            self.sign(request_id, response)
+        self._desk.answered[_route_of(request), response.status] += 1
+        return response
+
+    def sign(self, request_id: str, response: web.StreamResponse) -> None:
+        """The headers of every answer."""
+        headers = response.headers
+        headers["X-Request-Id"] = request_id
+        cluster_id = self._desk.replica.state.cluster_id
+        if cluster_id is not None:
+            headers["X-Cluster-Id"] = cluster_id
+        leader = self._desk.leader_url
+        if leader is not None:
+            headers["X-Leader"] = leader
+
+    def _problem(self, request_id: str, refusal: Refusal) -> web.Response:
+        return web.Response(
+            body=refusal.encoded(request_id=request_id, leader=self._desk.leader_url),
+            status=refusal.kind.status,
+            headers={"Content-Type": PROBLEM_TYPE, **refusal.headers},
+        )
+
+    async def _read(self, request: web.Request, route: Route) -> bytes:
+        """The whole body within the route's size and the node's deadline."""
+        if hdrs.CONTENT_ENCODING in request.headers:
+            raise Refusal("unsupported_media", "send the body uncompressed")
+        upper = route.body_bytes_max
+        length = request.content_length
+        if length is not None and length > upper:
+            raise Refusal("too_large", f"{length} bytes; at most {upper} are taken here")
+        content = request.content
+        if content.is_eof():  # arrived with its header: the usual case costs no timer
+            payload = content.read_nowait()
+        else:
+            payload = await self._read_slowly(content, upper)
+        if len(payload) > upper:
+            raise Refusal("too_large", f"at most {upper} bytes are taken here")
+        return payload
+
+    async def _read_slowly(self, content: Any, upper: int) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        limit_s = self._desk.settings.limits.body_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                while size <= upper:
+                    part = await content.readany()
+                    if not part and content.at_eof():
+                        break
+                    parts.append(part)
+                    size += len(part)
+        except TimeoutError:
+            raise Refusal(
+                "invalid",
+                f"the body did not arrive within {limit_s:g} s",
+                headers={"Connection": "close"},
+            ) from None
+        return b"".join(parts)
+
+    async def _to_leader(
+        self, request: web.Request, payload: bytes, *, is_must: bool
+    ) -> web.StreamResponse | None:
+        """The leader's answer, or None if this node is to answer itself."""
+        if self._desk.leader.is_leading:
+            return None
+        url = self._desk.leader_url
+        if url is None or url == self._desk.settings.api_url or HOP_HEADER in request.headers:
+            if not is_must:
+                return None
+            raise Refusal("no_leader", "no leader has a quorum, as far as this node knows")
+        return await self._forward(request, url, payload)
+
+    async def _second_opinion(
+        self, request: web.Request, refusal: Refusal
+    ) -> web.StreamResponse | None:
+        """A follower that does not know of something asks the leader, which may know already."""
+        if request.method != "GET" or refusal.kind.status not in {404, 503}:
+            return None
+        if refusal.reason in {"shutting_down", "no_leader"} or self._desk.leader.is_leading:
+            return None
+        url = self._desk.leader_url
+        if url is None or url == self._desk.settings.api_url or HOP_HEADER in request.headers:
+            return None
+        return await self._forward(request, url, b"")
+
+    async def _forward(self, request: web.Request, url: str, payload: bytes) -> web.StreamResponse:
+        request_id = request["request_id"]
+        wait = request.query.get("wait")
+        wait_s = duration_s(wait, "wait", upper_s=WAIT_MAX_S) if wait else 0.0
+        return await self._desk.forwarder.forward(
+            request,
+            url,
+            payload,
+            request_id=request_id,
+            wait_s=wait_s,
+            prepare=lambda response: self.sign(request_id, response),
+        )
+
+
+def _as_refusal(request: web.Request, fault: Exception) -> Refusal:
+    match fault:
+        case Refusal():
+            return fault
+        case web.HTTPMethodNotAllowed():
+            allowed = ", ".join(sorted(fault.allowed_methods))
+            return Refusal(
+                "method_not_allowed",
+                f"{request.method} is none of {allowed}",
+                headers={"Allow": allowed},
+            )
+        case web.HTTPNotFound():
+            return Refusal("route_not_found", f"no path {request.path[:200]!r}")
+        case NotLeader() | ProbeTimeout():
+            return Refusal("no_leader", str(fault))
+        case OutcomeUnknown():
+            return Refusal("outcome_unknown", str(fault))
+        case Overloaded():
+            return Refusal("rate_limited", str(fault))
+        case TooLarge():
+            return Refusal("too_large", str(fault))
+        case web.HTTPRequestEntityTooLarge():
+            return Refusal("too_large", str(fault.reason))
+        case web.HTTPException():
+            return Refusal("invalid", str(fault.reason))
+        case _:
+            return Refusal("internal", type(fault).__name__)
+
+
+def _route_of(request: web.Request) -> str:
+    resource = request.match_info.route.resource
+    return "none" if resource is None else resource.canonical
+
+
+def _check_query(request: web.Request, known: frozenset[str]) -> None:
+    """Unknown names are refused: a misspelt dry_run must not act. Doubled names are ambiguous."""
+    query = request.query
+    errors = [
+        FieldError(name[:100], "is no parameter of this path")
+        for name in query
+        if name not in known
+    ]
+    if not errors and len(query) != len(set(query)):
+        errors = [FieldError("query", "names a parameter twice")]
+    if errors:
+        raise Refusal("invalid", f"{errors[0].path}: {errors[0].message}", errors=tuple(errors))
+
+
+def _is_linearizable(request: web.Request) -> bool:
+    text = request.query.get("consistency", "local")
+    if text not in {"local", "linearizable"}:
+        raise invalid("consistency", f"{text[:40]!r} is neither local nor linearizable")
+    return text == "linearizable"
+
+
+def _decoded(
+    request: web.Request,
+    route: Route,
+    payload: bytes,
+    from_json: _FromJson,
+    from_msgpack: _FromMsgpack | None,
+) -> Any:
+    """The body as the route's record, or a refusal that names the place."""
+    if not payload and route.body_is_optional:
+        payload, media = b"{}", JSON
+    else:
+        media = request.headers.get(hdrs.CONTENT_TYPE, "")
+    try:
+        if media == JSON or _is_json(media):
+            body = from_json.decode(payload)
+            if route.is_order:
+                json.loads(payload, object_pairs_hook=_once_each)
+            return body
+        if from_msgpack is not None and media == MSGPACK:
+            return from_msgpack.decode(payload)
+    except msgspec.ValidationError as fault:
+        found = _AT.fullmatch(str(fault))
+        path, message = (found[2] or "body", found[1]) if found else ("body", str(fault))
+        raise invalid(path, message.replace("`", "'")) from None
+    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
+        raise invalid("body", str(fault) or type(fault).__name__) from None
+    raise Refusal(
+        "unsupported_media",
+        f"{media[:100] or 'no Content-Type'}: send {JSON}"
+        + (f" or {MSGPACK}" if from_msgpack is not None else ""),
+    )
+
+
+def _is_json(media: str) -> bool:
+    kind, _, rest = media.partition(";")
+    if kind.strip().lower() != JSON:
+        return False
+    charset = rest.strip().lower().replace('"', "")
+    return charset in {"", "charset=utf-8", "charset=utf8"}
+
+
+def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:100]!r} stands twice in one object")
+    return table

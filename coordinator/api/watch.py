@@ -1,0 +1,63 @@
+"""Long polls: bounded in number, spread in time, released at a stop.
+
+Decides who may wait and how long. It must not know what is waited for.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from coordinator.api.cursor import Cursor
+from coordinator.api.problems import Refusal
+from coordinator.watches import Topic, Watches
+
+CATCH_UP_S: Final = 1.0
+"""How long a reader that is ahead of this node waits for it to catch up."""
+JITTER: Final = 1 / 16
+"""Waits end up to this share early, so that a thousand readers do not come back at once."""
+
+
+class Polls:
+    """The long polls that are open on this node."""
+
+    def __init__(self, watches: Watches, waiters_max: int, rng: random.Random) -> None:
+        self._watches = watches
+        self._waiters_max = waiters_max
+        self._rng = rng
+        self.count = 0
+        """How many wait now."""
+
+    async def changed(self, topic: Topic, seen: int, wait_s: float) -> bool:
+        """Whether the topic moved past `seen` before the wait, less its jitter, was over.
+
+        Refuses when too many wait, and when the node stops.
+        """
+        with self._seat():
+            moved = await self._watches.wait(
+                topic, seen, wait_s * (1 - JITTER * self._rng.random())
+            )
+            if not moved and self._watches.is_closed:
+                raise Refusal("shutting_down", "the node is stopping; ask another one")
+            return moved
+
+    async def caught_up(self, namespace: str, cursor: Cursor) -> bool:
+        """Whether this node got to a cursor that it was behind of within `CATCH_UP_S`."""
+        with self._seat():
+            return await self._watches.wait((namespace, None), cursor.revision - 1, CATCH_UP_S)
+
+    def release(self) -> None:
+        """End every wait now and let nobody wait any more."""
+        self._watches.close()
+
+    @contextmanager
+    def _seat(self) -> Iterator[None]:
+        if self._watches.is_closed:
+            raise Refusal("shutting_down", "the node is stopping; ask another one")
+        if self.count >= self._waiters_max:
+            raise Refusal("too_many_waiters", f"{self.count} long polls are open on this node")
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
