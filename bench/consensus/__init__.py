@@ -1,0 +1,1 @@
+"""Writes through consensus: this project's layer beside PySyncObj as it is shipped."""

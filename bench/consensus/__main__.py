@@ -1,0 +1,158 @@
+"""Write latency and throughput, three processes on loopback, beside stock PySyncObj.
+
+`python -m bench.consensus [--json] [--rounds N]`. Exit status 0 only when the bars hold.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from typing import Final
+
+from bench.consensus.measure import Measured
+from bench.processes import Processes, free_ports
+from bench.rows import Bar, Row, higher_is_better, lower_is_better, missed, progress, publish
+
+SYSTEMS: Final = {
+    "ours": ("bench.consensus.ours",),
+    "stock": ("bench.consensus.stock", "batching"),
+    "stock-unbatched": ("bench.consensus.stock", "no-batching"),
+}
+PEERS: Final = {
+    "stock": "PySyncObj 0.3.17, own transport, auto tick, batching",
+    "stock-unbatched": "PySyncObj 0.3.17, own transport, auto tick, no batching",
+}
+ROUND_S: Final = 35.0
+"""Election, 3 s of latency, 3.5 s of throughput; then something is wrong."""
+FINISH_S: Final = 5.0
+BARS: Final = (
+    Bar("write_latency_p50", 100.0),
+    Bar("writes_per_s_at_2000", 10.0),
+)
+
+
+async def round_of(system: str) -> Measured:
+    """One cluster from start to end; the leader's figures."""
+    ports = [str(port) for port in free_ports(3)]
+    async with Processes() as processes:
+        members = [
+            await processes.start(
+                f"{system}-{number}",
+                [sys.executable, "-m", *SYSTEMS[system], str(number), *ports],
+                has_output=True,
+            )
+            for number in range(3)
+        ]
+        lines = [
+            asyncio.create_task(member.stdout.readline()) for member in members if member.stdout
+        ]
+        try:
+            async with asyncio.timeout(ROUND_S):
+                return Measured(**json.loads(await first_line(lines)))
+        finally:
+            for task in lines:
+                task.cancel()
+            await asyncio.gather(*lines, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.gather(
+                    *[processes.finish(name, FINISH_S) for name in list(processes.running)]
+                )
+
+
+async def first_line(lines: list[asyncio.Task[bytes]]) -> bytes:
+    """What the first of them says; an end without a word is a fault."""
+    for task in asyncio.as_completed(lines):
+        if line := await task:
+            return line
+    raise RuntimeError("every member ended without a report; see stderr")
+
+
+async def run(rounds: int) -> dict[str, Measured]:
+    """The best of each figure over the rounds, system by system.
+
+    The systems take turns, so that a busy machine hurts all of them; the best round is the one
+    that was disturbed least, for the peer as for us.
+    """
+    found: dict[str, list[Measured]] = {system: [] for system in SYSTEMS}
+    for number in range(rounds):
+        for system in SYSTEMS:
+            one = await round_of(system)
+            progress(
+                f"round {number + 1}/{rounds}  {system:16} p50 {one.latency_p50_ms:8.3f} ms"
+                f"  p99 {one.latency_p99_ms:8.3f} ms  {one.writes_per_s:10,.0f} writes/s"
+            )
+            found[system].append(one)
+    return {
+        system: Measured(
+            latency_p50_ms=min(one.latency_p50_ms for one in rounds_of),
+            latency_p99_ms=min(one.latency_p99_ms for one in rounds_of),
+            latency_writes=sum(one.latency_writes for one in rounds_of),
+            writes_per_s=max(one.writes_per_s for one in rounds_of),
+            writes=sum(one.writes for one in rounds_of),
+        )
+        for system, rounds_of in found.items()
+    }
+
+
+def rows_of(best: dict[str, Measured]) -> list[Row]:
+    """Our figures beside the peer's: batching for latency as issued, its best for throughput."""
+    ours = best["ours"]
+    fastest = max(PEERS, key=lambda system: best[system].writes_per_s)
+    quickest = min(PEERS, key=lambda system: best[system].latency_p50_ms)
+    return [
+        lower_is_better(
+            "write_latency_p50",
+            ours.latency_p50_ms,
+            "ms",
+            PEERS["stock"],
+            best["stock"].latency_p50_ms,
+        ),
+        lower_is_better(
+            "write_latency_p50_best_peer",
+            ours.latency_p50_ms,
+            "ms",
+            PEERS[quickest],
+            best[quickest].latency_p50_ms,
+        ),
+        lower_is_better(
+            "write_latency_p99",
+            ours.latency_p99_ms,
+            "ms",
+            PEERS["stock"],
+            best["stock"].latency_p99_ms,
+        ),
+        higher_is_better(
+            "writes_per_s_at_2000",
+            ours.writes_per_s,
+            "writes/s",
+            PEERS[fastest],
+            best[fastest].writes_per_s,
+        ),
+    ]
+
+
+def main() -> int:
+    """Run, print, judge."""
+    parser = argparse.ArgumentParser(prog="bench.consensus", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="JSON lines, the summary last")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds of each system (default 2)")
+    args = parser.parse_args()
+    began = time.monotonic()
+    rows = rows_of(asyncio.run(run(max(1, args.rounds))))
+    faults = missed(rows, BARS)
+    summary: dict[str, object] = {
+        "ok": not faults,
+        "members": 3,
+        "storage": "memory",
+        "rounds": args.rounds,
+        "missed": faults,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    publish(rows, summary, as_json=args.json)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
