@@ -14,8 +14,7 @@ from client import views
 
 T = TypeVar("T")
 
-ExecutorVerb = Literal["drain", "undrain", "cordon", "uncordon", "evict"]
-HostVerb = Literal["drain", "undrain", "cordon", "uncordon"]
+Verb = Literal["undrain", "cordon", "uncordon"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,32 +188,36 @@ def executor(namespace: str, name: str) -> Call[views.ExecutorView]:
     return _look(f"{_ns(namespace)}/executors/{_segment(name)}", views.ExecutorView)
 
 
-def executor_verb(
-    namespace: str,
-    name: str,
-    verb: ExecutorVerb,
-    *,
-    reason: str,
-    force: bool,
-) -> Call[views.VerbAnswer]:
-    """Drain, undrain, cordon, uncordon or evict an executor."""
+def drain_executor(namespace: str, name: str, reason: str) -> Call[views.DrainView]:
+    """Move everything away from an executor by handoff, and place nothing."""
+    path = f"{_ns(namespace)}/executors/{_segment(name)}/drain"
+    return _change("POST", path, views.DrainView, {"reason": reason})
+
+
+def executor_verb(namespace: str, name: str, verb: Verb, reason: str) -> Call[views.ExecutorView]:
+    """Undrain, cordon or uncordon an executor."""
     path = f"{_ns(namespace)}/executors/{_segment(name)}/{verb}"
-    body = {"reason": reason, "force": force or None}
-    return _change("POST", path, views.VerbAnswer, body)
+    return _change("POST", path, views.ExecutorView, {"reason": reason})
 
 
-def host_verb(
-    namespace: str,
-    host: str,
-    verb: HostVerb,
-    *,
-    reason: str,
-    force: bool,
-) -> Call[views.VerbAnswer]:
-    """The same for every executor on a host, present and future."""
+def evict_executor(
+    namespace: str, name: str, reason: str, *, force: bool
+) -> Call[views.ExecutorView]:
+    """Close an incarnation; with `force` its lease is not waited for."""
+    path = f"{_ns(namespace)}/executors/{_segment(name)}/evict"
+    return _change("POST", path, views.ExecutorView, {"reason": reason, "force": force or None})
+
+
+def drain_host(namespace: str, host: str, reason: str) -> Call[views.DrainView]:
+    """Drain every executor on a host, present and future."""
+    path = f"{_ns(namespace)}/hosts/{_segment(host)}/drain"
+    return _change("POST", path, views.DrainView, {"reason": reason})
+
+
+def host_verb(namespace: str, host: str, verb: Verb, reason: str) -> Call[views.HostView]:
+    """Undrain, cordon or uncordon every executor on a host, present and future."""
     path = f"{_ns(namespace)}/hosts/{_segment(host)}/{verb}"
-    body = {"reason": reason, "force": force or None}
-    return _change("POST", path, views.VerbAnswer, body)
+    return _change("POST", path, views.HostView, {"reason": reason})
 
 
 def drains(namespace: str) -> Call[views.DrainsPage]:

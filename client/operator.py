@@ -107,99 +107,53 @@ class Operator:
         """One executor."""
         return await self._send(calls.executor(namespace, executor))
 
-    async def executor_verb(
-        self,
-        namespace: str,
-        executor: str,
-        verb: calls.ExecutorVerb,
-        *,
-        reason: str = "",
-        force: bool = False,
-    ) -> views.VerbAnswer:
-        """Drain, undrain, cordon, uncordon or evict an executor."""
-        return await self._send(
-            calls.executor_verb(namespace, executor, verb, reason=reason, force=force)
-        )
-
     async def drain_executor(
-        self,
-        namespace: str,
-        executor: str,
-        *,
-        reason: str,
-        force: bool = False,
-    ) -> views.VerbAnswer:
-        """Move everything away by handoff and place nothing; the answer names the drain."""
-        return await self.executor_verb(namespace, executor, "drain", reason=reason, force=force)
+        self, namespace: str, executor: str, *, reason: str
+    ) -> views.DrainView:
+        """Move everything away by handoff and place nothing."""
+        return await self._send(calls.drain_executor(namespace, executor, reason))
 
     async def undrain_executor(
         self, namespace: str, executor: str, *, reason: str = ""
-    ) -> views.VerbAnswer:
+    ) -> views.ExecutorView:
         """End a drain; the executor is given shards again."""
-        return await self.executor_verb(namespace, executor, "undrain", reason=reason)
+        return await self._send(calls.executor_verb(namespace, executor, "undrain", reason))
 
     async def cordon_executor(
-        self,
-        namespace: str,
-        executor: str,
-        *,
-        reason: str = "",
-    ) -> views.VerbAnswer:
+        self, namespace: str, executor: str, *, reason: str = ""
+    ) -> views.ExecutorView:
         """Place nothing; what is there stays."""
-        return await self.executor_verb(namespace, executor, "cordon", reason=reason)
+        return await self._send(calls.executor_verb(namespace, executor, "cordon", reason))
 
     async def uncordon_executor(
         self, namespace: str, executor: str, *, reason: str = ""
-    ) -> views.VerbAnswer:
+    ) -> views.ExecutorView:
         """Place shards again."""
-        return await self.executor_verb(namespace, executor, "uncordon", reason=reason)
+        return await self._send(calls.executor_verb(namespace, executor, "uncordon", reason))
 
     async def evict_executor(
         self, namespace: str, executor: str, *, reason: str, force: bool = False
-    ) -> views.VerbAnswer:
+    ) -> views.ExecutorView:
         """Close an incarnation; with `force` its shards move before its lease has run out."""
-        return await self.executor_verb(namespace, executor, "evict", reason=reason, force=force)
+        return await self._send(calls.evict_executor(namespace, executor, reason, force=force))
 
     # ------------------------------------------------------------------------------- hosts
 
-    async def host_verb(
-        self,
-        namespace: str,
-        host: str,
-        verb: calls.HostVerb,
-        *,
-        reason: str = "",
-        force: bool = False,
-    ) -> views.VerbAnswer:
-        """Drain, undrain, cordon or uncordon every executor on a host, present and future."""
-        return await self._send(calls.host_verb(namespace, host, verb, reason=reason, force=force))
+    async def drain_host(self, namespace: str, host: str, *, reason: str) -> views.DrainView:
+        """Drain every executor on a host, present and future."""
+        return await self._send(calls.drain_host(namespace, host, reason))
 
-    async def drain_host(
-        self,
-        namespace: str,
-        host: str,
-        *,
-        reason: str,
-        force: bool = False,
-    ) -> views.VerbAnswer:
-        """Drain every executor on a host; the answer names the drain."""
-        return await self.host_verb(namespace, host, "drain", reason=reason, force=force)
-
-    async def undrain_host(
-        self, namespace: str, host: str, *, reason: str = ""
-    ) -> views.VerbAnswer:
+    async def undrain_host(self, namespace: str, host: str, *, reason: str = "") -> views.HostView:
         """End the drain of a host."""
-        return await self.host_verb(namespace, host, "undrain", reason=reason)
+        return await self._send(calls.host_verb(namespace, host, "undrain", reason))
 
-    async def cordon_host(self, namespace: str, host: str, *, reason: str = "") -> views.VerbAnswer:
+    async def cordon_host(self, namespace: str, host: str, *, reason: str = "") -> views.HostView:
         """Place nothing on a host."""
-        return await self.host_verb(namespace, host, "cordon", reason=reason)
+        return await self._send(calls.host_verb(namespace, host, "cordon", reason))
 
-    async def uncordon_host(
-        self, namespace: str, host: str, *, reason: str = ""
-    ) -> views.VerbAnswer:
+    async def uncordon_host(self, namespace: str, host: str, *, reason: str = "") -> views.HostView:
         """Place shards on a host again."""
-        return await self.host_verb(namespace, host, "uncordon", reason=reason)
+        return await self._send(calls.host_verb(namespace, host, "uncordon", reason))
 
     # ------------------------------------------------------------------------------ drains
 
@@ -299,10 +253,10 @@ class Operator:
         return await self._send(calls.shard_verb(namespace, key, "unpin", {"reason": reason}))
 
     async def move_shard(
-        self, namespace: str, key: str, to: str, *, reason: str, force: bool = False
+        self, namespace: str, key: str, to: str, *, reason: str
     ) -> views.ShardView:
         """Move a shard now, by handoff."""
-        body = {"to": to, "reason": reason, "force": force or None}
+        body = {"to": to, "reason": reason}
         return await self._send(calls.shard_verb(namespace, key, "move", body))
 
     async def declare_shards(self, namespace: str, keys: Sequence[str]) -> views.DeclareAnswer:

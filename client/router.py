@@ -178,7 +178,7 @@ class Router:
                 self._failures = 0
             except errors.ShardCoordinatorError as error:
                 await self._failed(error)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - see below
                 # A fault of ours, or of `on_change`: routing goes on, the table counts as stale.
                 _log.exception("routing_broke namespace=%s", self._namespace)
                 await self._failed(errors.BadAnswer(f"{type(error).__name__}: {error}"))

@@ -19,7 +19,6 @@ class BalancerPolicy(Struct, frozen=True):
     start_gap: float = 0.20
     stop_gap: float = 0.10
     quiet_mark: float | None = None
-    high_mark: float | None = None
     smoothing_horizon_s: float = 3600.0
     cooldown_s: float | None = None
     move_budget_ratio: float = 0.01
@@ -42,18 +41,11 @@ class Policy(Struct, frozen=True):
     lease_ttl_s: float = 10.0
     heartbeat_interval_s: float = 2.0
     balancer: BalancerPolicy = BalancerPolicy()
-    initial_placement: str = "load"
     handoff: HandoffPolicy = HandoffPolicy()
-    mass_failure_ratio: float = 0.5
-    on_lease_loss: str = "stop"
-    poison_threshold: int | None = 3
-    return_window_s: float = 30.0
+    initial_placement: str = "load"
     initial_hold_s: float = 5.0
-    join_ramp_ratio: float = 0.25
-    mixed_version_hold_s: float = 600.0
     drain_in_flight: int = 64
     max_shards: int = 1_000_000
-    idle_shard_ttl_s: float | None = None
 
 
 class NamespaceView(Struct, frozen=True):
@@ -63,9 +55,11 @@ class NamespaceView(Struct, frozen=True):
     kind: str = "open"
     shard_count: int | None = None
     policy: Policy = Policy()
+    policy_version: int = 0  # given back as `if_match`
     executors: int = 0
     shards: int = 0
     cursor: str = ""
+    created_at: str = ""
 
 
 class NamespacesPage(Struct, frozen=True):
@@ -78,7 +72,7 @@ class NamespacesPage(Struct, frozen=True):
 
 
 class ExecutorView(Struct, frozen=True):
-    """An executor as operators see it."""
+    """An executor as operators see it; what only the leader knows may be null."""
 
     executor: str
     status: str = "active"
@@ -87,13 +81,19 @@ class ExecutorView(Struct, frozen=True):
     zone: str = ""
     version: str = ""
     capacity: float = 1.0
-    load: float | None = None
+    load: float | None = None  # sum of its shards' smoothed loads, in the unit of `capacity`
+    utilisation: float | None = None
     shards: int = 0
+    releasing: int = 0  # shards that it is to stop now
     heartbeat_age_s: float | None = None
     incarnation: str = ""
     labels: dict[str, str] = {}
     process: ProcessSignals | None = None
+    joined_at: str = ""
     drain: str | None = None  # the id of the drain that empties it
+    leaving: bool = False
+    evicted: bool = False
+    warning: str = ""  # what the order that was given risks
 
 
 class ExecutorsPage(Struct, frozen=True):
@@ -129,33 +129,16 @@ class DrainsPage(Struct, frozen=True):
     drains: list[DrainView] = []
 
 
-class VerbAnswer(Struct, frozen=True):
-    """What an operator's verb on an executor, a host or the balancer came to.
+class HostView(Struct, frozen=True):
+    """A host and the executors on it now."""
 
-    Which fields are set depends on the verb: a drain names its `id`, an eviction says in `warning`
-    what it risks. Everything else is left at its default.
-    """
-
-    id: str | None = None
-    target: str = ""
-    state: str = ""
-    status: str = ""
-    executor: str = ""
-    host: str = ""
-    warning: str = ""
+    host: str
+    status: str = "active"
+    drain: str | None = None
+    executors: list[str] = []
 
 
 # ------------------------------------------------------------------------------------- shards
-
-
-class MoveView(Struct, frozen=True):
-    """One past move of a shard."""
-
-    at: str = ""
-    source: str | None = None
-    target: str | None = None
-    reason: str = ""
-    epoch: int = 0
 
 
 class ShardView(Struct, frozen=True):
@@ -163,14 +146,19 @@ class ShardView(Struct, frozen=True):
 
     key: str
     executor: str | None = None
+    host: str | None = None
     epoch: int = 0
     state: str = "vacant"
     load: float | None = None
     pinned: str | None = None
-    parked: str | None = None
+    parked: str | None = None  # the reason it was parked with
+    retiring: bool = False
+    overdue: bool = False  # its owner did not stop it in time
     next: str | None = None
-    cooldown_left_s: float = 0.0
-    moves: list[MoveView] = []
+    next_why: str | None = None
+    cooldown_left_s: float | None = None
+    previous: str | None = None
+    since: str | None = None
     why: str = ""
 
 
@@ -178,6 +166,7 @@ class ShardsPage(Struct, frozen=True):
     """One page of shards; `next_page` is given back as `page` until it is null."""
 
     shards: list[ShardView] = []
+    total: int = 0  # how many match, on all pages
     next_page: str | None = None
 
 
@@ -214,7 +203,19 @@ class PassView(Struct, frozen=True):
 
     at: str = ""
     moves: int = 0
+    moved_load: float = 0.0
     stopped: str = ""
+    spread_before: float | None = None
+    spread_after: float | None = None
+
+
+class PauseView(Struct, frozen=True):
+    """Who paused the balancer, why and until when."""
+
+    reason: str = ""
+    by: str = ""
+    since: str = ""
+    until: str | None = None
 
 
 class BalanceView(Struct, frozen=True):
@@ -223,40 +224,55 @@ class BalanceView(Struct, frozen=True):
     mode: str = "on"
     paused: bool = False
     paused_reason: str = ""
+    pause: PauseView | None = None
     executors: list[ExecutorShare] = []
     hottest: float = 0.0
+    hottest_executor: str = ""
     mean: float = 0.0
     coldest: float = 0.0
+    coldest_executor: str = ""
+    max_over_mean: float = 0.0
     spread: float = 0.0
     best_possible: float = 0.0
     gap: float = 0.0
     static_hash: float | None = None
     dominant: list[DominantShard] = []
     blocked: str | None = None
+    skipped: str | None = None  # why no voluntary move may be made now
     last_pass: PassView | None = None
+    in_flight: int = 0
+    unmeasured: int = 0
+    moves: dict[str, int] = {}  # since this leader's term began, by cause
 
 
 class NodeView(Struct, frozen=True):
-    """One coordinator node."""
+    """One coordinator node, as the answering node sees it."""
 
     node: str
     role: str = ""
-    api: str = ""
+    address: str = ""
+    api: str | None = None
     is_reachable: bool = True
-    applied_index: int = 0
-    version: str = ""
+    last_heard_age_s: float | None = None
+    match_index: int | None = None
 
 
 class ClusterView(Struct, frozen=True):
     """The cluster as the answering node sees it."""
 
-    cluster_id: str = ""
+    cluster_id: str | None = None
     node: str = ""
     leader: str | None = None
+    leader_api: str | None = None
     term: int = 0
     has_quorum: bool = True
+    leader_contact_age_s: float | None = None
     commit_index: int = 0
     applied_index: int = 0
     storage: str = ""
     log_entries: int = 0
+    log_bytes: int = 0
+    snapshot_index: int = 0
+    snapshot_bytes: int = 0
+    snapshot_age_s: float | None = None
     nodes: list[NodeView] = []
