@@ -101,30 +101,28 @@ _LOADS = st.one_of(
 )
 
 
+_NAMES = st.lists(st.sampled_from("abcdefg"), min_size=1, max_size=6, unique=True)
+_SEAT = st.tuples(
+    st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0, 3.7]),
+    st.sampled_from([True] * 5 + [False]),
+    st.sampled_from([True] * 7 + [False]),
+    st.sampled_from([0, 0, 0, 1, 3]),
+)
+_PIECE = st.tuples(
+    _LOADS,
+    st.sampled_from([None] * 6 + list(Hold)),
+    st.sampled_from([frozenset(), frozenset(), frozenset("a"), frozenset("bc")]),
+)
+_SEATS_AND_PIECES = st.lists(st.tuples(_SEAT, st.lists(_PIECE, max_size=9)), min_size=6, max_size=6)
+
+
 @st.composite
 def fleets(draw: st.DrawFn) -> Fleet:
     """Any fleet: capacities, closed seats, bans, holds, ties, empty and idle ones."""
-    names = draw(st.lists(st.sampled_from("abcdefghij"), min_size=1, max_size=7, unique=True))
-    seats = tuple(
-        Seat(
-            name,
-            capacity=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 2.0, 3.7])),
-            is_open=draw(st.integers(0, 5)) > 0,
-            is_source=draw(st.integers(0, 7)) > 0,
-            in_flight=draw(st.sampled_from([0, 0, 0, 1, 3])),
-        )
-        for name in names
-    )
+    names = draw(_NAMES)
+    seats: list[Seat] = []
     pieces: Pieces = {}
-    for name in names:
-        loads = draw(st.lists(_LOADS, max_size=9))
-        pieces[name] = [
-            Piece(
-                f"{name}{at}",
-                load,
-                hold=draw(st.sampled_from([None] * 6 + list(Hold))),
-                banned=draw(st.sampled_from([frozenset(), frozenset(), frozenset(names[:1])])),
-            )
-            for at, load in enumerate(loads)
-        ]
-    return Fleet(seats, pieces)
+    for name, (seat, shards) in zip(names, draw(_SEATS_AND_PIECES), strict=False):
+        seats.append(Seat(name, *seat))
+        pieces[name] = [Piece(f"{name}{at}", *shard) for at, shard in enumerate(shards)]
+    return Fleet(tuple(seats), pieces)

@@ -30,7 +30,11 @@ BUDGETS = st.sampled_from([0, 1, 2, 3, 100])
 LIMITS = st.sampled_from([None, None, 1, 2, 4])
 ROUNDING = 1e-9
 
+# Enough to find each fault that was planted, and quick: thousands were run once.
+SOME = settings(max_examples=50, deadline=None)
 
+
+@SOME
 @given(fleets(), GAPS, BUDGETS, LIMITS)
 def test_every_step_lowers_the_potential_and_keeps_hottest_and_coldest_in_their_range(
     any_fleet: Fleet, gaps: tuple[float, float], budget: int, limit: int | None
@@ -60,6 +64,7 @@ def test_every_step_lowers_the_potential_and_keeps_hottest_and_coldest_in_their_
         assert min(after) >= min(heat) - ROUNDING * scale
 
 
+@SOME
 @given(fleets(), GAPS, BUDGETS, LIMITS)
 def test_moves_obey_seats_holds_bans_budget_and_limits(
     any_fleet: Fleet, gaps: tuple[float, float], budget: int, limit: int | None
@@ -91,6 +96,7 @@ def test_moves_obey_seats_holds_bans_budget_and_limits(
         assert all(hands[name] <= max(limit, seat.in_flight) for name, seat in seats.items())
 
 
+@SOME
 @given(fleets(), GAPS, st.sampled_from([3, 100]), LIMITS, st.randoms(use_true_random=False))
 def test_equal_inputs_in_any_order_give_equal_plans(
     any_fleet: Fleet, gaps: tuple[float, float], budget: int, limit: int | None, shuffler: object
@@ -110,6 +116,7 @@ def test_equal_inputs_in_any_order_give_equal_plans(
     )
 
 
+@SOME
 @given(fleets(), st.sampled_from([(0.2, 0.1), (0.05, 0.05)]))
 def test_a_second_pass_with_the_moved_shards_at_rest_moves_nothing(
     any_fleet: Fleet, gaps: tuple[float, float]
@@ -121,6 +128,7 @@ def test_a_second_pass_with_the_moved_shards_at_rest_moves_nothing(
     assert settle(any_fleet.seats, pieces, **options).moves == ()
 
 
+@SOME
 @given(fleets(), st.sampled_from([(0.2, 0.1), (0.05, 0.05)]), st.sampled_from([2, 1000]))
 def test_passes_without_cooldown_come_to_rest(
     any_fleet: Fleet, gaps: tuple[float, float], budget: int
@@ -136,6 +144,7 @@ def test_passes_without_cooldown_come_to_rest(
     assert plan.stop is not Stop.BUDGET
 
 
+@SOME
 @given(fleets(), GAPS, LIMITS)
 def test_figures_and_gains_agree_with_the_moves(
     any_fleet: Fleet, gaps: tuple[float, float], limit: int | None
@@ -162,6 +171,7 @@ def test_figures_and_gains_agree_with_the_moves(
         assert abs(sum(move.gain for move in plan.moves) * unit - fall) <= ROUNDING * scale**2
 
 
+@SOME
 @given(fleets(), GAPS)
 def test_no_placement_beats_the_bound(any_fleet: Fleet, gaps: tuple[float, float]) -> None:
     plan = settle(
@@ -172,26 +182,29 @@ def test_no_placement_beats_the_bound(any_fleet: Fleet, gaps: tuple[float, float
         assert plan.bound.max <= figures.hottest_utilisation * (1.0 + ROUNDING)
 
 
+@SOME
 @given(
     st.lists(st.floats(0.0, 1e6), max_size=30),
     st.lists(st.sampled_from([0.25, 1.0, 1.0, 2.0, 5.0]), min_size=1, max_size=6),
-    st.data(),
+    st.lists(st.integers(0, 5), min_size=30, max_size=30),
 )
+@example([1.0, 2e-311, 2e-311], [0.25, 1.0], [0] * 30)
 def test_no_random_placement_beats_the_bound_under_any_capacities(
-    shards: list[float], rooms: list[float], data: st.DataObject
+    shards: list[float], rooms: list[float], targets: list[int]
 ) -> None:
     loads = {f"s{at}": load for at, load in enumerate(shards)}
     names = [f"e{at}" for at in range(len(rooms))]
     on = dict.fromkeys(names, 0.0)
-    for load in shards:
-        on[data.draw(st.sampled_from(names))] += load
+    for load, target in zip(shards, targets, strict=False):
+        on[names[target % len(names)]] += load
     figures = fleet_figures(on, dict(zip(names, rooms, strict=True)))
     bound = best_possible(loads, rooms)
     assert bound.spread <= figures.spread + ROUNDING
     assert bound.max <= figures.hottest_utilisation * (1.0 + ROUNDING)
-    assert len(bound.dominant) <= len(rooms)
+    assert len(bound.dominant) < len(rooms)
 
 
+@SOME
 @given(fleets(), st.lists(st.sampled_from([0.0, 1.0, 2.0, 2.0, 7.5]), max_size=12))
 def test_owed_shards_are_each_placed_once_where_they_are_allowed_or_stay_owed(
     any_fleet: Fleet, loads: list[float]
@@ -218,6 +231,7 @@ def test_owed_shards_are_each_placed_once_where_they_are_allowed_or_stay_owed(
     assert again == result
 
 
+@SOME
 @given(st.lists(st.floats(0.1, 10.0), min_size=1, max_size=40), st.integers(1, 6))
 def test_placing_from_nothing_keeps_every_executor_within_one_shard_of_the_best(
     loads: list[float], executors: int
@@ -236,7 +250,7 @@ def test_placing_from_nothing_keeps_every_executor_within_one_shard_of_the_best(
     assert max(on.values()) <= floor * 4 / 3 + ROUNDING
 
 
-@settings(max_examples=50)
+@SOME
 @given(fleets(), st.integers(0, 30), LIMITS)
 @example(fleet(a=[0.0] * 9, b=[1.0], c=[]), 3, None)
 def test_levelling_idle_shards_moves_only_idle_ones_and_never_lifts_the_hottest(

@@ -5,14 +5,14 @@ how a plan was made, only the board it ended with and why it ended.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
-from coordinator.core.planner.board import Shelf, is_free
+from coordinator.core.planner.board import Board
 from coordinator.core.planner.descent import Descent
 from coordinator.core.planner.records import Blocked, BlockedReason, Hold, Piece
-from coordinator.core.planner.steps import best_step
+from coordinator.core.planner.steps import Step, best_step
 
 _REASONS = {
+    # In this order: what passes by itself is named first.
     Hold.COOLDOWN: BlockedReason.COOLDOWN,
     Hold.UNMEASURED: BlockedReason.STALE_DATA,
     Hold.IN_FLIGHT: BlockedReason.BUDGET,
@@ -23,35 +23,29 @@ _REASONS = {
 def why_blocked(descent: Descent, floor: float) -> Blocked:
     """The hottest source of an ended descent, and which rule leaves it without a step."""
     board = descent.board
-    source = board.sources[-1][1]
-    executor = board.seats[source].executor
-    rules: list[tuple[BlockedReason, Callable[[Piece], bool]]] = [(BlockedReason.BUDGET, is_free)]
-    rules += [(reason, _held_only_by(hold)) for hold, reason in _REASONS.items()]
-    for reason, may_move in rules:
-        if _has_step(descent, source, board.shelf_of(source, may_move), floor):
+    executor = board.hottest_source()
+    if _step(descent, board, floor):
+        return Blocked(executor, BlockedReason.BUDGET)
+    for hold, reason in _REASONS.items():
+        if _step(descent, board.under(_free_or(hold)), floor):
             return Blocked(executor, reason)
-    everything = board.shelf_of(source, lambda _: True)
-    if _has_step(descent, source, everything, floor):
-        return Blocked(executor, _REASONS[_heaviest_hold(everything)])
-    free = [replace(piece, banned=frozenset()) for piece in everything.pieces]
-    if _has_step(descent, source, Shelf(everything.loads, free), floor):
+    # A swap may be held up on either side for different reasons: blame the side of the source.
+    if step := _step(descent, board.under(_anything), floor):
+        return Blocked(executor, _REASONS[step.piece.hold or Hold.PINNED])
+    if _step(descent, board.under(_anything, has_bans=False), floor):
         return Blocked(executor, BlockedReason.NO_TARGET)
     return Blocked(executor, BlockedReason.FLOOR)
 
 
-def _held_only_by(hold: Hold) -> Callable[[Piece], bool]:
+def _anything(_: Piece) -> bool:
+    return True
+
+
+def _free_or(hold: Hold) -> Callable[[Piece], bool]:
     return lambda piece: piece.hold in (None, hold)
 
 
-def _has_step(descent: Descent, source: int, shelf: Shelf, floor: float) -> bool:
-    step = best_step(descent.board, source, shelf, descent.pricing, has_swaps=True)
-    return step is not None and step.score > floor
-
-
-def _heaviest_hold(shelf: Shelf) -> Hold:
-    """The hold under which most of the load lies; the heaviest shard's on a tie."""
-    load_by_hold: dict[Hold, float] = {}
-    for piece in reversed(shelf.pieces):
-        if piece.hold is not None:
-            load_by_hold[piece.hold] = load_by_hold.get(piece.hold, 0.0) + piece.load
-    return max(load_by_hold, key=lambda hold: load_by_hold[hold])
+def _step(descent: Descent, board: Board, floor: float) -> Step | None:
+    source = board.sources[-1][1]
+    step = best_step(board, source, board.shelf(source), descent.pricing, has_swaps=True)
+    return step if step is not None and step.score > floor else None

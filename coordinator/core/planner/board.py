@@ -8,7 +8,7 @@ A seat's shards are sorted only when a plan first looks at them: most seats neve
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import fsum
 
 from coordinator.core.planner.records import Piece, Seat
@@ -55,7 +55,9 @@ class Board:
         self.loads = [fsum([piece.load for piece in pieces]) for pieces in self.pieces]
         self.total = fsum(self.loads)
         self.open_count = sum(1 for seat in self.seats if seat.is_open)
-        self.lightest = 0.0
+        self.lightest = 0.0  # what is not above it is not worth listing on a shelf
+        self.may_move: Callable[[Piece], bool] = is_free
+        self.has_bans = True
         self.moved: set[str] = set()
         self.shelves: dict[int, Shelf] = {}
         heat = sorted((self.utilisation(at), at) for at in range(len(self.seats)))
@@ -70,6 +72,12 @@ class Board:
         twin.moved, twin.shelves = set(), {}
         return twin
 
+    def under(self, may_move: Callable[[Piece], bool], *, has_bans: bool = True) -> "Board":
+        """A view of this board, not to be shifted, with other rules for what may move."""
+        view = copy(self)
+        view.may_move, view.has_bans, view.shelves = may_move, has_bans, {}
+        return view
+
     def utilisation(self, at: int) -> float:
         """Load over capacity of seat number `at`."""
         return self.loads[at] / self.capacities[at]
@@ -82,19 +90,8 @@ class Board:
         """The movable shards of a seat, sorted on first use."""
         shelf = self.shelves.get(at)
         if shelf is None:
-            shelf = self.shelves[at] = self.shelf_of(at, is_free)
+            shelf = self.shelves[at] = self._shelf_of(at)
         return shelf
-
-    def shelf_of(self, at: int, may_move: Callable[[Piece], bool]) -> Shelf:
-        """A new shelf under another rule; what is not above `lightest` is not worth listing."""
-        lightest = self.lightest
-        listed = [piece for piece in self.pieces[at] if piece.load > lightest and may_move(piece)]
-        if self.moved:
-            listed = [piece for piece in listed if piece.key not in self.moved]
-        # Two stable sorts by one field each are faster than one by a tuple of both.
-        listed.sort(key=lambda piece: piece.key)
-        listed.sort(key=lambda piece: piece.load)
-        return Shelf([piece.load for piece in listed], listed)
 
     def move(self, piece: Piece, source: int) -> None:
         """Take a shard off its shelf for the rest of the plan: it moves once."""
@@ -120,3 +117,15 @@ class Board:
     def capacities_by_executor(self) -> dict[str, float]:
         """Capacities by executor name."""
         return {seat.executor: seat.capacity for seat in self.seats}
+
+    def _shelf_of(self, at: int) -> Shelf:
+        lightest, may_move = self.lightest, self.may_move
+        listed = [piece for piece in self.pieces[at] if piece.load > lightest and may_move(piece)]
+        if self.moved:
+            listed = [piece for piece in listed if piece.key not in self.moved]
+        if not self.has_bans:
+            listed = [replace(piece, banned=frozenset()) for piece in listed]
+        # Two stable sorts by one field each are faster than one by a tuple of both.
+        listed.sort(key=lambda piece: piece.key)
+        listed.sort(key=lambda piece: piece.load)
+        return Shelf([piece.load for piece in listed], listed)

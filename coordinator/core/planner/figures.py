@@ -123,8 +123,8 @@ def _uneven_level(
 ) -> tuple[float, int]:
     """Utilisation left for the rest, and how many shards need the largest executors alone."""
     load, room = total, fsum(rooms)
-    for alone, (shard, seat) in enumerate(zip(heaviest, rooms, strict=False)):
-        if shard * room <= load * seat * (1.0 + _ROUNDING):
+    for alone, (shard, seat) in enumerate(zip(heaviest, rooms[:-1], strict=False)):
+        if shard * room <= (load + _ROUNDING * total) * seat:
             return load / room, alone
         load, room = max(0.0, load - shard), room - seat
-    return 0.0, min(len(heaviest), len(rooms))
+    return load / room, min(len(heaviest), len(rooms) - 1)
