@@ -131,15 +131,15 @@ class SettingsError(Exception):
 
 def load_settings(path: str | Path, environ: Mapping[str, str]) -> Settings:
     """The settings of a file with the environment's overrides; raises `SettingsError`."""
-    return parse_settings(_text_of(Path(path)), environ, source=str(path))
+    return parse_settings(_text_of(Path(path)), environ)
 
 
-def parse_settings(text: str, environ: Mapping[str, str], *, source: str = "settings") -> Settings:
+def parse_settings(text: str, environ: Mapping[str, str]) -> Settings:
     """The settings of a TOML text with the environment's overrides; raises `SettingsError`."""
     try:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
-        raise SettingsError((f"{source}: not TOML: {fault}",)) from None
+        raise SettingsError((f"is not TOML: {fault}",)) from None
     faults = _Faults()
     _override(tree, environ, faults)
     settings: Settings = _built(Settings, tree, "", faults)
@@ -194,12 +194,12 @@ def _text_of(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(_FILE_BYTES_MAX + 1)
         if len(data) > _FILE_BYTES_MAX:
-            raise SettingsError((f"{path}: larger than {_FILE_BYTES_MAX} bytes",))
+            raise SettingsError((f"is larger than {_FILE_BYTES_MAX} bytes",))
         return data.decode("utf-8")
     except OSError as fault:
-        raise SettingsError((f"{path}: {fault.strerror or fault}",)) from None
+        raise SettingsError((f"cannot be read: {fault.strerror or fault}",)) from None
     except UnicodeDecodeError:
-        raise SettingsError((f"{path}: not UTF-8",)) from None
+        raise SettingsError(("is not UTF-8",)) from None
 
 
 def _override(tree: dict[str, Any], environ: Mapping[str, str], faults: _Faults) -> None:

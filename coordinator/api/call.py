@@ -4,7 +4,6 @@ Decides how names, keys, cursors and bodies are read and how answers are written
 what any route does.
 """
 
-import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from coordinator.clock import Clock
 from coordinator.consensus import Status
 from coordinator.core.namespace import NamespaceState
 from coordinator.leader import LeaderLoop
+from coordinator.metrics import NodeMetrics
 from coordinator.replica import Replica
 from coordinator.settings import Settings
 
@@ -43,10 +43,12 @@ class Desk:
     clock: Clock
     polls: Polls
     forwarder: Forwarder
-    rng: random.Random
-    tables: Tables = field(default_factory=Tables)
-    answered: Counter[tuple[str, int]] = field(default_factory=Counter)
+    metrics: NodeMetrics
+    answered: Counter[tuple[str, int]]
     """Answers by (route, status), for the metrics."""
+    openapi: bytes
+    """The document that describes this API."""
+    tables: Tables = field(default_factory=Tables)
     _status: Status | None = None
     _status_at: float = 0.0
 
@@ -54,7 +56,7 @@ class Desk:
     def cluster_id(self) -> str:
         """The cluster's id; refuses while this node does not know it."""
         cluster_id = self.replica.state.cluster_id
-        if cluster_id is None:
+        if cluster_id is None or self.recent_status().role == "quarantined":
             raise Refusal("recovering", "this node has not caught up since its start")
         return cluster_id
 

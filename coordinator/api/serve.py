@@ -9,9 +9,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +21,7 @@ from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.forward import HOP_HEADER
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
 from coordinator.api.query import WAIT_MAX_S, duration_s
+from coordinator.api.route import Leader, Route
 from coordinator.consensus import (
     NotLeader,
     OutcomeUnknown,
@@ -33,61 +32,12 @@ from coordinator.consensus import (
 
 log = logging.getLogger("coordinator.api")
 
-SMALL_BYTES: Final = 64 << 10
-"""Bodies of most requests: a reason text and a name."""
-LIST_BYTES: Final = 1 << 20
-"""Bodies with a list of shards."""
-HEARTBEAT_BYTES: Final = 16 << 20
-"""100,000 held shards with long keys and loads."""
-
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
 
 _FromJson = msgspec.json.Decoder[Any]
 _FromMsgpack = msgspec.msgpack.Decoder[Any]
 _CONSENSUS_FAULTS: Final = (NotLeader, OutcomeUnknown, Overloaded, ProbeTimeout, TooLarge)
-
-
-class Leader(Enum):
-    """Whether a route is served by the leader."""
-
-    NO = "no"
-    """Any node answers from its own copy."""
-    BETTER = "better"
-    """The leader knows more (loads, ages); without one, the rest is still answered."""
-    MUST = "must"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A query parameter."""
-
-    name: str
-    description: str
-    kind: str = "string"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
-    """One line of the table that the app, the OpenAPI document and the tests are made from."""
-
-    method: str
-    path: str
-    handler: Callable[[Call[Any]], Awaitable[web.StreamResponse]]
-    audience: str
-    summary: str
-    leader: Leader = Leader.NO
-    parameters: tuple[Parameter, ...] = ()
-    body: type | None = None
-    body_is_optional: bool = False
-    body_bytes_max: int = SMALL_BYTES
-    answer: Any = None
-    statuses: tuple[int, ...] = (200,)
-    reasons: tuple[str, ...] = ()
-    has_msgpack: bool = False
-    is_order: bool = False
-    """An operator's change: takes an idempotency key and a dry run, refuses doubled JSON keys."""
-    content_type: str = JSON
 
 
 class Server:

@@ -20,14 +20,15 @@ from coordinator.core.types import Fate, Shard, ShardState
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 """A page is made in one turn of the loop: a thousand take some milliseconds."""
-_STATES: Final = tuple(state.value for state in ShardState)
+STATES: Final = tuple(state.value for state in ShardState)
+SORTS: Final = ("key", "load")
 
 
 async def list_all(call: Call[None]) -> web.Response:
     """One page of the shards that match, by key or heaviest first."""
     namespace = call.namespace
     limit = whole(call.query, "limit", default=PAGE_DEFAULT, lower=1, upper=PAGE_MAX)
-    by_load = choice(call.query, "sort", ("key", "load")) == "load"
+    by_load = choice(call.query, "sort", SORTS) == "load"
     matching = list(_matching(call, namespace))
     mind = mind_of(call, namespace)
     page = _page(call.query.get("page"), by_load=by_load)
@@ -99,7 +100,7 @@ def view(namespace: NamespaceState, shard: Shard, mind: Mind | None, call: Call[
 
 def _matching(call: Call[Any], namespace: NamespaceState) -> Iterator[Shard]:
     executor = call.query.get("executor")
-    state = choice(call.query, "state", _STATES)
+    state = choice(call.query, "state", STATES)
     keys = namespace.shards if executor is None else namespace.owned(executor_id(executor))
     for key in keys:
         shard = namespace.shards[key]

@@ -1,0 +1,69 @@
+"""The aiohttp application of one node, put together from the table of routes."""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Final
+
+from aiohttp import web
+
+from coordinator.api.call import Desk
+from coordinator.api.forward import Forwarder
+from coordinator.api.openapi import document
+from coordinator.api.route import HEARTBEAT_BYTES
+from coordinator.api.routes import ROUTES
+from coordinator.api.serve import Server
+from coordinator.api.watch import Polls
+from coordinator.clock import Clock, SystemClock
+from coordinator.leader import LeaderLoop
+from coordinator.metrics import NodeMetrics
+from coordinator.replica import Replica
+from coordinator.settings import Settings
+
+DESK: Final = web.AppKey("desk", Desk)
+
+
+def make_app(
+    replica: Replica,
+    leader: LeaderLoop,
+    settings: Settings,
+    *,
+    clock: Clock | None = None,
+    rng: random.Random | None = None,
+) -> web.Application:
+    """The application. At its shutdown the long polls are released before anything is awaited."""
+    clock = clock or SystemClock()
+    rng = rng or random.Random()
+    polls = Polls(replica.watches, settings.limits.watch_waiters, rng)
+    answered: Counter[tuple[str, int]] = Counter()
+    desk = Desk(
+        replica=replica,
+        leader=leader,
+        settings=settings,
+        clock=clock,
+        polls=polls,
+        forwarder=Forwarder(settings.node.name),
+        metrics=NodeMetrics(replica, leader, clock, waiters=lambda: polls.count, answered=answered),
+        answered=answered,
+        openapi=document(ROUTES),
+    )
+    server = Server(desk)
+    app = web.Application(middlewares=[server.around], client_max_size=HEARTBEAT_BYTES)
+    app[DESK] = desk
+    for route in ROUTES:
+        handler = server.bind(route)
+        app.router.add_route(route.method, route.pattern, handler)
+        if route.audience == "service":  # some load balancers ask by HEAD
+            app.router.add_route("HEAD", route.pattern, handler)
+    app.on_shutdown.append(_release)
+    app.cleanup_ctx.append(_pool)
+    return app
+
+
+async def _release(app: web.Application) -> None:
+    app[DESK].polls.release()
+
+
+async def _pool(app: web.Application) -> AsyncIterator[None]:
+    yield
+    await app[DESK].forwarder.close()

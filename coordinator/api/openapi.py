@@ -1,0 +1,174 @@
+"""The OpenAPI 3.1 document, made from the table of routes and the records.
+
+Decides how a route is described. Whatever it says of records comes from the records themselves.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from coordinator import __version__
+from coordinator.api.encoding import JSON, MSGPACK
+from coordinator.api.operators.records import DryRunAnswer
+from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
+from coordinator.api.route import Leader, Parameter, Route
+
+EVERYWHERE: Final = ("invalid", "internal")
+"""Reasons that any path can answer with."""
+WITH_BODY: Final = ("unsupported_media", "too_large")
+WITH_LEADER: Final = ("no_leader",)
+
+_VARIABLES: Final[Mapping[str, str]] = {
+    "namespace": "Matches [a-z0-9][a-z0-9._-]{0,62}.",
+    "executor": "Matches [A-Za-z0-9][A-Za-z0-9._:@-]{0,127}.",
+    "host": "Matches [A-Za-z0-9][A-Za-z0-9._:@-]{0,127}.",
+    "key": "1 to 256 bytes of UTF-8 without control characters, percent-encoded (/ as %2F).",
+    "drain": "A drain's id.",
+    "reason": "A problem's reason.",
+}
+_ABOUT: Final = (
+    "Decides which process owns which shard. Any node answers; what needs the leader is handed to"
+    " it. Cursors are opaque. Errors are RFC 9457 problems whose `reason` is one of a fixed list."
+)
+
+
+def document(routes: Sequence[Route]) -> bytes:
+    """The document as JSON."""
+    kinds = {kind for route in routes for kind in (route.body, route.answer) if kind is not None}
+    ordered = sorted(kinds | {Problem, DryRunAnswer}, key=_name)
+    schemas, components = msgspec.json.schema_components(
+        ordered, ref_template="#/components/schemas/{name}"
+    )
+    refs = dict(zip(ordered, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs)
+    return msgspec.json.format(
+        msgspec.json.encode(
+            {
+                "openapi": "3.1.0",
+                "info": {
+                    "title": "Shard Coordinator",
+                    "version": __version__,
+                    "description": _ABOUT,
+                    "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+                },
+                "paths": paths,
+                "components": {"schemas": components},
+            }
+        )
+    )
+
+
+def reasons_of(route: Route) -> tuple[str, ...]:
+    """Every reason a route can be refused with, in the order of the table of problems."""
+    reasons = {*route.reasons, *EVERYWHERE}
+    if route.body is not None:
+        reasons |= {*WITH_BODY}
+    if route.leader is Leader.MUST or any(p.name == "consistency" for p in route.parameters):
+        reasons |= {*WITH_LEADER}
+    return tuple(reason for reason in PROBLEMS if reason in reasons)
+
+
+def _operation(route: Route, refs: Mapping[type, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "tags": [route.audience],
+        "parameters": [
+            *(_variable(name) for name in route.variables),
+            *(_parameter(parameter) for parameter in route.parameters),
+            *(_order_headers() if route.is_order else ()),
+        ],
+        "responses": _responses(route, refs),
+    }
+    if route.body is not None:
+        media = (JSON, MSGPACK) if route.has_msgpack else (JSON,)
+        operation["requestBody"] = {
+            "required": not route.body_is_optional,
+            "content": {kind: {"schema": refs[route.body]} for kind in media},
+        }
+    return operation
+
+
+def _responses(route: Route, refs: Mapping[type, Any]) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status in route.statuses:
+        responses[str(status)] = {"description": _MEANING[status]}
+        if status not in {204, 304}:
+            responses[str(status)]["content"] = _content(route, status, refs)
+    if route.is_order and "200" not in responses:
+        responses["200"] = {
+            "description": "With dry_run: what would be done.",
+            "content": {JSON: {"schema": refs[DryRunAnswer]}},
+        }
+    by_status: dict[int, list[str]] = {}
+    for reason in reasons_of(route):
+        by_status.setdefault(PROBLEMS[reason].status, []).append(reason)
+    for status, reasons in sorted(by_status.items()):
+        if str(status) in responses:  # the plain 503 of a health check says the same without words
+            continue
+        responses[str(status)] = {
+            "description": ", ".join(reasons),
+            "content": {PROBLEM_TYPE: {"schema": refs[Problem]}},
+        }
+    return responses
+
+
+def _content(route: Route, status: int, refs: Mapping[type, Any]) -> dict[str, Any]:
+    if route.answer is None:
+        return {route.content_type: {"schema": {}}}
+    schema = refs[route.answer]
+    if route.is_order and status == 200:
+        schema = {"anyOf": [schema, refs[DryRunAnswer]]}
+    media = (JSON, MSGPACK) if route.has_msgpack else (JSON,)
+    return {kind: {"schema": schema} for kind in media}
+
+
+_MEANING: Final[Mapping[int, str]] = {
+    200: "Done, or the answer.",
+    201: "Made.",
+    202: "Taken; work goes on.",
+    204: "Gone.",
+    304: "Nothing new before the wait ended.",
+    503: "Not so.",
+}
+
+
+def _variable(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": _VARIABLES[name],
+        "schema": {"type": "string"},
+    }
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": parameter.kind}
+    if parameter.choices:
+        schema["enum"] = list(parameter.choices)
+    return {
+        "name": parameter.name,
+        "in": "query",
+        "required": parameter.is_required,
+        "description": parameter.description,
+        "schema": schema,
+    }
+
+
+def _order_headers() -> tuple[dict[str, Any], ...]:
+    return (
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "description": "Makes a repetition of this request harmless.",
+            "schema": {"type": "string", "maxLength": 128},
+        },
+    )
+
+
+def _name(kind: type) -> str:
+    return kind.__name__

@@ -1,0 +1,83 @@
+"""What a line of the table of routes says. It must not know any single route."""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from aiohttp import web
+
+from coordinator.api.call import Call
+from coordinator.api.encoding import JSON
+
+SMALL_BYTES: Final = 64 << 10
+"""Bodies of most requests: a reason text and a name."""
+LIST_BYTES: Final = 1 << 20
+"""Bodies with a list of shards."""
+HEARTBEAT_BYTES: Final = 16 << 20
+"""100,000 held shards with long keys and loads."""
+
+Handler = Callable[[Call[Any]], Awaitable[web.StreamResponse]]
+_VARIABLE: Final = re.compile(r"\{([a-z]+)\}")
+
+
+class Leader(Enum):
+    """Whether a route is served by the leader."""
+
+    NO = "no"
+    """Any node answers from its own copy."""
+    BETTER = "better"
+    """The leader knows more (loads, ages); without one, the rest is still answered."""
+    MUST = "must"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A query parameter."""
+
+    name: str
+    description: str
+    kind: str = "string"
+    """string, boolean or integer."""
+    choices: tuple[str, ...] = ()
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One line of the table that the app, the OpenAPI document and the tests are made from."""
+
+    method: str
+    path: str
+    handler: Handler
+    audience: str
+    summary: str
+    leader: Leader = Leader.NO
+    parameters: tuple[Parameter, ...] = ()
+    body: type | None = None
+    body_is_optional: bool = False
+    body_bytes_max: int = SMALL_BYTES
+    answer: Any = None
+    statuses: tuple[int, ...] = (200,)
+    reasons: tuple[str, ...] = ()
+    has_msgpack: bool = False
+    is_order: bool = False
+    """An operator's change: takes an idempotency key and a dry run, refuses doubled JSON keys."""
+    content_type: str = JSON
+
+    @property
+    def pattern(self) -> str:
+        """The path as aiohttp's router wants it: a variable is anything but a slash."""
+        return _VARIABLE.sub(r"{\1:[^/]+}", self.path)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the path's variables."""
+        return tuple(_VARIABLE.findall(self.path))
+
+    @property
+    def name(self) -> str:
+        """A name that no other route has: module and function of its handler."""
+        module = self.handler.__module__.rpartition(".")[2]
+        return f"{module}.{self.handler.__name__}"

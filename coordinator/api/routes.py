@@ -1,0 +1,161 @@
+"""Every path of the API, in one table.
+
+The app, the OpenAPI document and the tests are made from it. Order matters twice: the busiest
+paths come first, as the router tries them in turn, and the lines of one path stay together.
+"""
+
+from typing import Final
+
+from coordinator.api import executors, routers, service
+from coordinator.api.operators.routes import OPERATOR_ROUTES
+from coordinator.api.parameters import (
+    AFTER,
+    CONSISTENCY,
+    EXECUTOR,
+    INCARNATION,
+    MISSING,
+    NS,
+    SHARD,
+    WAIT,
+    WATCH,
+)
+from coordinator.api.records import (
+    AcksRequest,
+    AssignmentsAnswer,
+    CursorAnswer,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    OwnerAnswer,
+    RoutingAnswer,
+)
+from coordinator.api.route import (
+    HEARTBEAT_BYTES,
+    LIST_BYTES,
+    Handler,
+    Leader,
+    Parameter,
+    Route,
+)
+
+_BUSIEST: Final = (
+    Route(
+        method="POST",
+        path=f"{EXECUTOR}/heartbeat",
+        handler=executors.heartbeat,
+        audience="executor",
+        summary="Renew a lease and report load.",
+        leader=Leader.MUST,
+        body=HeartbeatRequest,
+        body_bytes_max=HEARTBEAT_BYTES,
+        answer=HeartbeatAnswer,
+        reasons=(
+            "namespace_not_found",
+            "incarnation_closed",
+            "stale_sequence",
+            "quota_exceeded",
+            "recovering",
+            "outcome_unknown",
+        ),
+        has_msgpack=True,
+    ),
+    Route(
+        method="GET",
+        path=f"{SHARD}/owner",
+        handler=routers.owner,
+        audience="router",
+        summary="Who owns a shard.",
+        parameters=(
+            Parameter("create", "Let an unknown key of an open namespace be born.", "boolean"),
+            CONSISTENCY,
+        ),
+        answer=OwnerAnswer,
+        reasons=(
+            "namespace_not_found",
+            "shard_not_found",
+            "shard_parked",
+            "shard_unassigned",
+            "quota_exceeded",
+            "recovering",
+        ),
+    ),
+    Route(
+        method="GET",
+        path=f"{EXECUTOR}/assignments",
+        handler=executors.assignments,
+        audience="executor",
+        summary="All that an incarnation shall hold; a long poll.",
+        parameters=(INCARNATION, AFTER, WAIT, CONSISTENCY),
+        answer=AssignmentsAnswer,
+        statuses=(200, 304),
+        reasons=("namespace_not_found", "executor_not_found", "incarnation_closed", *WATCH),
+        has_msgpack=True,
+    ),
+    Route(
+        method="GET",
+        path=f"{NS}/routing",
+        handler=routers.routing,
+        audience="router",
+        summary="The routing table, or what changed in it; a long poll.",
+        parameters=(AFTER, WAIT, CONSISTENCY),
+        answer=RoutingAnswer,
+        statuses=(200, 304),
+        reasons=(*MISSING, *WATCH),
+        has_msgpack=True,
+    ),
+    Route(
+        method="POST",
+        path=f"{EXECUTOR}/acks",
+        handler=executors.acks,
+        audience="executor",
+        summary="Say what was stopped, prepared, or could not be started.",
+        leader=Leader.MUST,
+        body=AcksRequest,
+        body_bytes_max=LIST_BYTES,
+        answer=CursorAnswer,
+        reasons=("namespace_not_found", "incarnation_closed", "outcome_unknown", "rate_limited"),
+    ),
+    Route(
+        method="DELETE",
+        path=EXECUTOR,
+        handler=executors.deregister,
+        audience="executor",
+        summary="Everything is stopped: place the rest elsewhere.",
+        leader=Leader.MUST,
+        parameters=(INCARNATION,),
+        statuses=(204,),
+        reasons=(
+            "namespace_not_found",
+            "executor_not_found",
+            "incarnation_closed",
+            "outcome_unknown",
+            "conflict",
+        ),
+    ),
+)
+
+
+def _service(path: str, handler: Handler, summary: str, *parameters: Parameter) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        audience="service",
+        summary=summary,
+        parameters=parameters,
+        content_type="text/plain",
+        statuses=(200, 503) if parameters else (200,),
+    )
+
+
+VERBOSE: Final = Parameter("verbose", "One line a check.", "boolean")
+
+_SERVICE: Final = (
+    _service("/livez", service.livez, "The loop turns.", VERBOSE),
+    _service("/readyz", service.readyz, "This node can answer.", VERBOSE),
+    _service("/leader", service.leader, "200 on the leader only.", VERBOSE),
+    _service("/metrics", service.metrics, "Prometheus or OpenMetrics text."),
+    _service("/openapi.json", service.openapi, "The OpenAPI document."),
+    _service("/problems/{reason}", service.problem, "What a reason means."),
+)
+
+ROUTES: Final[tuple[Route, ...]] = (*_BUSIEST, *OPERATOR_ROUTES, *_SERVICE)

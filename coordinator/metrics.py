@@ -1,0 +1,157 @@
+"""What a node tells Prometheus, read from the live state at each scrape.
+
+Decides names, labels and units. Labels are namespaces, states, reasons and route templates: never
+a shard key, whose number has no bound.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from coordinator import __version__
+from coordinator.clock import Clock
+from coordinator.core.controller import Mind
+from coordinator.core.controller.fleet import see
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import fleet_figures
+from coordinator.core.types import ShardState
+from coordinator.leader import LeaderLoop
+from coordinator.replica import Replica
+
+PREFIX: Final = "shard_coordinator_"
+
+GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "raft_is_leader": ("1 on the node that leads", ()),
+    "raft_term": ("Raft's term", ()),
+    "raft_has_quorum": ("1 while a majority of members is connected", ()),
+    "raft_log_entries": ("Entries in the log", ()),
+    "executors": ("Executors by standing", ("namespace", "state")),
+    "shards": ("Shards by state", ("namespace", "state")),
+    "shards_unassigned": ("Shards that wait for an owner", ("namespace",)),
+    "fleet_load_max": ("Utilisation of the hottest executor; on the leader", ("namespace",)),
+    "fleet_load_mean": ("Load by capacity of the whole fleet; on the leader", ("namespace",)),
+    "fleet_load_min": ("Utilisation of the coldest executor; on the leader", ("namespace",)),
+    "fleet_load_spread_ratio": (
+        "Standard deviation by mean of the executors' utilisation; on the leader",
+        ("namespace",),
+    ),
+    "watch_waiters": ("Open long polls", ()),
+}
+COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "moves": ("Moves begun since this node began to lead", ("namespace", "reason")),
+    "lease_expirations": ("Incarnations closed since this node began to lead", ("namespace",)),
+    "heartbeats": ("Heartbeats answered by this node as leader", ("outcome",)),
+    "http_requests": ("Requests answered", ("route", "code")),
+}
+
+
+class NodeMetrics(Collector):
+    """One node's metrics; `render` gives a scrape its answer."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        leader: LeaderLoop,
+        clock: Clock,
+        *,
+        waiters: Callable[[], int],
+        answered: Mapping[tuple[str, int], int],
+    ) -> None:
+        self._replica = replica
+        self._leader = leader
+        self._clock = clock
+        self._waiters = waiters
+        self._answered = answered
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Body and content type: OpenMetrics where it is asked for, else the plain text."""
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self._registry), content_type
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric as it is now."""
+        yield InfoMetricFamily(
+            f"{PREFIX}build", "The software of this node", value={"version": __version__}
+        )
+        gauges = {
+            name: GaugeMetricFamily(PREFIX + name, text, labels=labels)
+            for name, (text, labels) in GAUGES.items()
+        }
+        counters = {
+            name: CounterMetricFamily(PREFIX + name, text, labels=labels)
+            for name, (text, labels) in COUNTERS.items()
+        }
+        self._add_raft(gauges)
+        gauges["watch_waiters"].add_metric((), self._waiters())
+        for outcome, count in sorted(self._leader.heartbeats_total.items()):
+            counters["heartbeats"].add_metric((outcome,), count)
+        for (route, code), count in sorted(self._answered.items()):
+            counters["http_requests"].add_metric((route, str(code)), count)
+        for name, namespace in sorted(self._replica.state.namespaces.items()):
+            _add_tables(gauges, name, namespace)
+            if self._leader.is_leading and (found := self._leader.view(name)) is not None:
+                self._add_mind(gauges, counters, name, *found)
+        yield from gauges.values()
+        yield from counters.values()
+
+    def _add_raft(self, gauges: Mapping[str, GaugeMetricFamily]) -> None:
+        status = self._replica.consensus.status()
+        gauges["raft_is_leader"].add_metric((), self._leader.is_leading)
+        gauges["raft_term"].add_metric((), status.term)
+        gauges["raft_has_quorum"].add_metric((), status.has_quorum)
+        gauges["raft_log_entries"].add_metric((), status.log_entries)
+
+    def _add_mind(
+        self,
+        gauges: Mapping[str, GaugeMetricFamily],
+        counters: Mapping[str, CounterMetricFamily],
+        name: str,
+        namespace: NamespaceState,
+        mind: Mind,
+    ) -> None:
+        fleet = see(namespace, mind, self._clock.monotonic())
+        capacities = {seat.executor: seat.capacity for seat in fleet.seats}
+        figures = fleet_figures(fleet.loads, capacities)
+        gauges["fleet_load_max"].add_metric((name,), figures.hottest_utilisation)
+        gauges["fleet_load_mean"].add_metric((name,), figures.mean)
+        gauges["fleet_load_min"].add_metric((name,), figures.coldest_utilisation)
+        gauges["fleet_load_spread_ratio"].add_metric((name,), figures.spread)
+        for cause, count in sorted(mind.moves_total.items()):
+            counters["moves"].add_metric((name, str(cause)), count)
+        counters["lease_expirations"].add_metric((name,), mind.expirations_total)
+
+
+def _add_tables(
+    gauges: Mapping[str, GaugeMetricFamily], name: str, namespace: NamespaceState
+) -> None:
+    standings = dict.fromkeys(("active", "cordoned", "draining", "drained"), 0)
+    held = 0
+    for executor in namespace.executors.values():
+        standings[namespace.status_of(executor)] += 1
+        held += len(namespace.owned(executor.id))
+    for standing, count in standings.items():
+        gauges["executors"].add_metric((name, standing), count)
+    moving = dict.fromkeys((ShardState.PREPARING, ShardState.RELEASING), 0)
+    for key in namespace.in_flight:
+        moving[namespace.shards[key].state] += 1
+    vacant = len(namespace.vacant)
+    states = {
+        ShardState.VACANT: vacant,
+        ShardState.OWNED: held - sum(moving.values()),
+        ShardState.PARKED: len(namespace.shards) - held - vacant,
+        **moving,
+    }
+    for state, count in states.items():
+        gauges["shards"].add_metric((name, state.value), count)
+    gauges["shards_unassigned"].add_metric((name,), vacant)
