@@ -87,8 +87,12 @@ logging.getLogger("pysyncobj.syncobj").addFilter(RepeatsOnce())
 class Member(Node):  # type: ignore[misc]  # the library has no types
     """A member by its name; hashes alike in every process, so that a seed repeats exactly."""
 
+    def __init__(self, id: str, **kwargs: Any) -> None:
+        super().__init__(id, **kwargs)
+        self._hash: int = sum(self.id.encode())  # asked for twice per entry and follower
+
     def __hash__(self) -> int:
-        return sum(self.id.encode())
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Node) and bool(self.id == other.id)
