@@ -25,7 +25,7 @@ PEERS: Final = {
     "stock-unbatched": "PySyncObj 0.3.17, own transport, auto tick, no batching",
 }
 ROUND_S: Final = 35.0
-"""Election, 3 s of latency, 3.5 s of throughput; then something is wrong."""
+"""Election, 2 s of latency, 4.5 s of throughput; then something is wrong."""
 FINISH_S: Final = 5.0
 BARS: Final = (
     Bar("write_latency_p50", 100.0),
@@ -137,7 +137,7 @@ def main() -> int:
     """Run, print, judge."""
     parser = argparse.ArgumentParser(prog="bench.consensus", description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON lines, the summary last")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds of each system (default 2)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each system (default 3)")
     args = parser.parse_args()
     began = time.monotonic()
     rows = rows_of(asyncio.run(run(max(1, args.rounds))))

@@ -79,7 +79,7 @@ async def drive(node: ConsensusNode, leads: asyncio.Event) -> None:
     latencies = await async_latencies_of(write)
     counter = Counter(time.perf_counter())
     await asyncio.gather(*[writer(counter, first) for first in range(IN_FLIGHT)])
-    report(measured(latencies, counter.writes))
+    report(measured(latencies, counter))
 
 
 async def until_all_are_in(node: ConsensusNode) -> None:

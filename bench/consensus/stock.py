@@ -90,7 +90,7 @@ def drive(table: StockTable) -> None:
     time.sleep(max(0.0, counter.end - time.perf_counter()) + 0.2)
     if failed:
         raise RuntimeError(f"{len(failed)} writes failed: {sorted(set(failed))}")
-    report(measured(latencies, counter.writes))
+    report(measured(latencies, counter))
 
 
 def main(argv: list[str]) -> None:
