@@ -9,9 +9,7 @@ import contextlib
 import logging
 import random
 
-from aiohttp import web
-
-from coordinator.api import make_app
+from coordinator.api import Listener, make_app
 from coordinator.clock import Clock, SystemClock
 from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
 from coordinator.core.commands import CreateNamespace
@@ -23,12 +21,6 @@ from coordinator.settings import Settings
 from coordinator.watches import Watches
 
 log = logging.getLogger("coordinator.node")
-
-BACKLOG = 1024
-"""Connections that may wait to be accepted: a fleet reconnecting at once after a leader died."""
-
-KEEPALIVE_S = 75.0
-"""Idle connections of callers live this long: longer than the longest heartbeat interval in use."""
 
 
 class StartError(Exception):
@@ -63,26 +55,16 @@ class Node:
         )
         self.replica = Replica(machine, self.consensus, Watches())
         self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
-        self.app = make_app(self.replica, self.leader, settings)
+        self.app = make_app(self.replica, self.leader, settings, clock=clock)
         self.fatal: asyncio.Future[str] | None = None
-        self._runner: web.AppRunner | None = None
+        self._listener = Listener(self.app, settings.limits)
 
     async def start(self) -> None:
         """Bind the API, then the Raft port, then take part; raises StartError."""
         self.fatal = asyncio.get_running_loop().create_future()
         self.consensus.on_fatal = self._fail
-        limits = self.settings.limits
-        self._runner = web.AppRunner(
-            self.app,
-            handler_cancellation=True,
-            access_log=None,
-            keepalive_timeout=KEEPALIVE_S,
-            shutdown_timeout=limits.shutdown_timeout_s,
-        )
-        await self._runner.setup()
-        host, port = self.settings.api_address
         try:
-            await web.TCPSite(self._runner, host, port, backlog=BACKLOG).start()
+            await self._listener.start(*self.settings.api_address)
             await self.consensus.start()
         except (OSError, ConsensusError) as error:
             await self.stop()
@@ -105,8 +87,7 @@ class Node:
         """Release whoever waits, then stop answering, then leave the cluster's links."""
         self.replica.watches.close()
         await self.leader.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        await self._listener.stop()
         await self.consensus.stop()
         log.info("node_stopped node=%s", self.settings.node.name)
 

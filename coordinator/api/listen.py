@@ -1,0 +1,122 @@
+"""The API's port: how many connections it takes and how long a caller may dawdle.
+
+Decides about connections only; it must not know what is asked over them.
+"""
+
+import asyncio
+from typing import Final, cast
+
+from aiohttp import web
+
+from coordinator.settings import LimitSettings
+
+BACKLOG: Final = 1024
+"""Connections that may wait to be accepted: a fleet reconnecting at once after a leader died."""
+KEEPALIVE_S: Final = 75.0
+"""Idle connections live this long: longer than the longest heartbeat interval in use."""
+LINGER_S: Final = 2.0
+"""How long the rest of a refused body is still read, so that the caller sees the refusal."""
+HEADER_BYTES_MAX: Final = 64 << 10
+"""A first header larger than this is no header; aiohttp's own limits are far lower."""
+
+_FULL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: 0\r\n\r\n"
+)
+
+
+class Listener:
+    """Serves an application on one address, within bounds."""
+
+    def __init__(self, app: web.Application, limits: LimitSettings) -> None:
+        self._limits = limits
+        self._runner = web.AppRunner(
+            app,
+            handler_cancellation=True,  # a caller that left frees its place among the waiters
+            access_log=None,
+            keepalive_timeout=KEEPALIVE_S,
+            shutdown_timeout=limits.shutdown_timeout_s,
+            lingering_time=LINGER_S,
+            auto_decompress=False,  # compressed bodies are refused, never unpacked
+        )
+        self._port: asyncio.Server | None = None
+        self._gates: set[_Gate] = set()
+
+    async def start(self, host: str, port: int) -> None:
+        """Bind and serve; raises `OSError` when the address cannot be bound."""
+        await self._runner.setup()
+        self._port = await asyncio.get_running_loop().create_server(
+            self._accepted, host, port, backlog=BACKLOG
+        )
+
+    async def stop(self) -> None:
+        """Take no more connections, let requests in progress end within their time, then close."""
+        if self._port is not None:
+            self._port.close()
+        for gate in list(self._gates):
+            gate.shut()
+        await self._runner.cleanup()
+
+    def _accepted(self) -> asyncio.Protocol:
+        server = self._runner.server
+        if server is None:
+            return _Full()
+        if len(server.connections) + len(self._gates) >= self._limits.connections:
+            return _Full()
+        return _Gate(self._gates, server(), self._limits.header_timeout_s)
+
+
+class _Full(asyncio.Protocol):
+    """Turns a connection away."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast("asyncio.Transport", transport).write(_FULL)
+        transport.close()
+
+
+class _Gate(asyncio.Protocol):
+    """Holds a new connection until its first header is complete, but not for long.
+
+    aiohttp itself waits for a header for as long as it keeps idle connections.
+    """
+
+    def __init__(self, gates: "set[_Gate]", handler: web.RequestHandler, timeout_s: float) -> None:
+        self._gates = gates
+        self._handler = handler
+        self._timeout_s = timeout_s
+        self._received = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._gates.add(self)
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self.shut)
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if b"\r\n\r\n" in self._received or len(self._received) > HEADER_BYTES_MAX:
+            self._open()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._leave()
+
+    def shut(self) -> None:
+        """End a connection that has not asked anything yet."""
+        self._leave()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _open(self) -> None:
+        self._leave()
+        if self._transport is None:
+            return
+        self._transport.set_protocol(self._handler)
+        self._handler.connection_made(self._transport)
+        self._handler.data_received(bytes(self._received))
+
+    def _leave(self) -> None:
+        self._gates.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
