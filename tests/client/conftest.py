@@ -1,0 +1,89 @@
+"""Real nodes on loopback, in the test's own process."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from client import Operator
+from client.errors import ShardCoordinatorError
+from coordinator.node import Node
+from coordinator.settings import ApiSettings, NodeSettings, Settings
+
+NAMESPACE = "jobs"
+# Short enough that a lost lease is seen within a test, long enough for a busy machine.
+POLICY = {
+    "lease_ttl_s": 1.5,
+    "heartbeat_interval_s": 0.2,
+    "initial_hold_s": 0.0,
+    "balancer": {"mode": "off"},
+    "handoff": {"release_timeout_s": 1.0},
+}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    """Nodes by name, with their base URLs."""
+
+    def __init__(self, count: int) -> None:
+        names = [f"n{number}" for number in range(1, count + 1)]
+        peers = {name: f"127.0.0.1:{free_port()}" for name in names}
+        self.nodes: dict[str, Node] = {}
+        self.urls: dict[str, str] = {}
+        for name in names:
+            bind = f"127.0.0.1:{free_port()}"
+            settings = Settings(
+                node=NodeSettings(name=name, peers=peers), api=ApiSettings(bind=bind)
+            )
+            self.nodes[name] = Node(settings)
+            self.urls[name] = f"http://{bind}"
+
+    @property
+    def endpoints(self) -> list[str]:
+        return list(self.urls.values())
+
+    async def start(self) -> None:
+        await asyncio.gather(*(node.start() for node in self.nodes.values()))
+        async with Operator(self.endpoints) as operator, asyncio.timeout(20):
+            while True:
+                with contextlib.suppress(ShardCoordinatorError):
+                    await operator.create_namespace(NAMESPACE, policy=POLICY)
+                    return
+                await asyncio.sleep(0.05)
+
+    async def stop(self, *names: str) -> None:
+        for name in names or tuple(self.nodes):
+            node = self.nodes.pop(name)
+            self.urls.pop(name)
+            await node.stop()
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """One node with the open namespace `jobs`."""
+    one = Cluster(1)
+    await one.start()
+    yield one
+    await one.stop()
+
+
+@pytest.fixture
+async def three_nodes() -> AsyncIterator[Cluster]:
+    """Three nodes with the open namespace `jobs`."""
+    three = Cluster(3)
+    await three.start()
+    yield three
+    await three.stop()
+
+
+@pytest.fixture
+async def operator(cluster: Cluster) -> AsyncIterator[Operator]:
+    async with Operator(cluster.endpoints) as one:
+        yield one
