@@ -44,7 +44,8 @@ class Call(Generic[T]):
 
 
 def _segment(text: str) -> str:
-    return quote(text, safe="")
+    # A segment of dots alone would be taken for "here" or "one up" and be folded away.
+    return text.replace(".", "%2E") if text in {".", ".."} else quote(text, safe="")
 
 
 def _ns(namespace: str) -> str:
