@@ -9,10 +9,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coordinator.core.types import BalancerMode, InitialPlacement, Policy
-
-SHARDS_MAX: Final = 1_000_000
-"""Shards of one namespace: the size that memory and snapshot times are measured for."""
+from coordinator.core.types import SHARDS_MAX, BalancerMode, InitialPlacement, Policy
 
 _DAY_S: Final = 86_400.0
 

@@ -92,6 +92,14 @@ class SetPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettleLease:
+    """Every lease longer than the policy's has run out; refused under another policy."""
+
+    namespace: str
+    policy_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteNamespace:
     """Forget a namespace; refused while executors live there unless forced."""
 
@@ -333,6 +341,7 @@ class ResumeBalancer:
 
 NamespaceCommand = (
     SetPolicy
+    | SettleLease
     | JoinExecutor
     | UpdateExecutor
     | InheritShards

@@ -1,7 +1,7 @@
 """What must hold of a namespace's tables after every command, whatever the commands were."""
 
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import HANDOFF_STATES, Fate, Shard, ShardState
+from coordinator.core.types import HANDOFF_STATES, Executor, Fate, Shard, ShardState
 
 _INDICES = ("_owned", "_incoming", "vacant", "in_flight", "pinned")
 
@@ -14,12 +14,30 @@ def namespace_faults(namespace: NamespaceState) -> list[str]:
         for name in _INDICES
         if getattr(fresh, name) != getattr(namespace, name)
     ]
+    info = namespace.info
+    if info.lease_bound_s < info.policy.lease_ttl_s:
+        wrong.append(f"leases of {info.policy.lease_ttl_s} s beyond the bound {info.lease_bound_s}")
+    wrong.extend(
+        f"executor {record.id!r}: {what}"
+        for record in namespace.executors.values()
+        for what in executor_faults(namespace, record)
+    )
     epochs: dict[int, str] = {}
     for key, shard in namespace.shards.items():
         wrong.extend(f"shard {key!r}: {what}" for what in shard_faults(namespace, shard))
         if shard.executor is not None and epochs.setdefault(shard.epoch, key) != key:
             wrong.append(f"shards {epochs[shard.epoch]!r} and {key!r} share an epoch")
     return wrong
+
+
+def executor_faults(namespace: NamespaceState, record: Executor) -> list[str]:
+    """What is wrong with one executor's record."""
+    over = namespace.closed.get((record.id, record.incarnation))
+    rules = (
+        (record.predecessor != record.incarnation, "waits for itself"),
+        (record.evicted or over is None, f"on record although {over}"),
+    )
+    return [what for holds, what in rules if not holds]
 
 
 def shard_faults(namespace: NamespaceState, shard: Shard) -> list[str]:

@@ -1,28 +1,29 @@
 """One namespace's tables, their indices, and the one place where they change.
 
-A rule writes into a `Draft`; `NamespaceState.commit` makes a draft true, keeps the indices, the
-drain counters, the change ring and the revision. Nothing here decides whether a change is right.
+`NamespaceState.commit` makes a `Draft` true and keeps the indices, the drain counters, the change
+ring and the revision. Nothing here decides whether a change is right.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from coordinator.core.routing import ChangeRing
 from coordinator.core.types import (
     HANDOFF_STATES,
-    Cause,
     CloseCause,
     Cordon,
     Drain,
     Executor,
     ExecutorStatus,
-    Fate,
     Namespace,
     Shard,
     ShardState,
     TargetKind,
 )
+
+if TYPE_CHECKING:
+    from coordinator.core.draft import Draft
 
 CLOSED_MAX: Final = 4096
 """Closed incarnations remembered with their cause: four restarts of a fleet of a thousand. An
@@ -44,88 +45,6 @@ class NamespaceImage:
     drains: tuple[Drain, ...]
     cordons: tuple[Cordon, ...]
     closed: tuple[tuple[str, str, CloseCause], ...]
-
-
-@dataclass(slots=True)
-class Draft:
-    """What one command would change in a namespace. Rules write here and nowhere else."""
-
-    base: "NamespaceState"
-    next_epoch: int
-    shards: dict[str, Shard | None] = field(default_factory=dict)
-    executors: dict[str, Executor | None] = field(default_factory=dict)
-    drains: dict[Target, Drain | None] = field(default_factory=dict)
-    cordons: dict[Target, Cordon | None] = field(default_factory=dict)
-    closed: list[tuple[str, str, CloseCause]] = field(default_factory=list)
-    info: Namespace | None = None
-
-    def shard(self, key: str) -> Shard | None:
-        """The shard as this draft leaves it."""
-        return self.shards[key] if key in self.shards else self.base.shards.get(key)
-
-    def executor(self, executor: str) -> Executor | None:
-        """The executor as this draft leaves it."""
-        if executor in self.executors:
-            return self.executors[executor]
-        return self.base.executors.get(executor)
-
-    def put(self, shard: Shard) -> None:
-        """Write one shard."""
-        self.shards[shard.key] = shard
-
-    def grant(self, shard: Shard, executor: str, cause: Cause, at_ms: int) -> None:
-        """Give a shard to an executor under a new epoch. Nobody else may act on it by now."""
-        is_same_owner = shard.executor in (None, executor)
-        self.put(
-            replace(
-                shard,
-                state=ShardState.OWNED,
-                executor=executor,
-                epoch=self.next_epoch,
-                target=None,
-                overdue=False,
-                cause=cause,
-                next_cause=None,
-                previous=shard.previous if is_same_owner else shard.executor,
-                since_ms=at_ms,
-            )
-        )
-        self.next_epoch += 1
-
-    def free(self, shard: Shard, cause: Cause) -> None:
-        """Nobody runs the shard any more: it turns vacant, parked, or is forgotten."""
-        if shard.fate is Fate.RETIRED:
-            self.shards[shard.key] = None
-            return
-        self.put(
-            replace(
-                shard,
-                state=ShardState.PARKED if shard.fate is Fate.PARKED else ShardState.VACANT,
-                executor=None,
-                target=None,
-                overdue=False,
-                cause=cause,
-                next_cause=None,
-                previous=shard.executor or shard.previous,
-            )
-        )
-
-    def is_open(self, executor: str) -> bool:
-        """Whether the executor may be given shards, as this draft leaves it."""
-        record = self.executor(executor)
-        return record is not None and self.base.accepts(record)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing would change."""
-        return not (
-            self.shards
-            or self.executors
-            or self.drains
-            or self.cordons
-            or self.closed
-            or self.info is not None
-        )
 
 
 class NamespaceState:
@@ -248,8 +167,11 @@ class NamespaceState:
         return found
 
     def assignments_revision(self, executor: str) -> int:
-        """The last revision at which the executor's own set changed."""
-        return self._set_revision.get(executor, 0)
+        """The last revision at which the executor's own set changed.
+
+        For one that is not on record the newest: who waits for its set must hear that it is over.
+        """
+        return self._set_revision.get(executor, self.revision)
 
     def overdue_of(self, executor: str) -> list[str]:
         """Keys whose lease alone is no longer renewed, by key."""
@@ -261,7 +183,7 @@ class NamespaceState:
 
     # -- changing ------------------------------------------------------------------------
 
-    def commit(self, draft: Draft, revision: int) -> None:
+    def commit(self, draft: "Draft", revision: int) -> None:
         """Make a draft true as `revision`."""
         if draft.info is not None:
             self.info = draft.info
@@ -270,6 +192,9 @@ class NamespaceState:
         while len(self.closed) > CLOSED_MAX:
             del self.closed[next(iter(self.closed))]
         touched = self._commit_shards(draft.shards, draft.drains)
+        for executor, record in draft.executors.items():
+            if _standing(record) != _standing(self.executors.get(executor)):
+                touched[executor] = None
         renamed = dict.fromkeys(draft.executors)
         for target in (*draft.drains, *draft.cordons):
             renamed.update(dict.fromkeys(e.id for e in self.covered(target)))
@@ -279,7 +204,7 @@ class NamespaceState:
         for executor in draft.executors:
             if executor not in self.executors:
                 self._set_revision.pop(executor, None)
-        for executor in (*touched, *draft.executors):
+        for executor in touched:
             if executor in self.executors:
                 self._set_revision[executor] = revision
         self.ring.add(revision, draft.shards, renamed)
@@ -288,13 +213,15 @@ class NamespaceState:
     def _commit_shards(
         self, changed: Mapping[str, Shard | None], drains: dict[Target, Drain | None]
     ) -> dict[str, None]:
-        """Write shards; gives the executors whose sets are touched. Counts drained shards."""
+        """Write shards; gives the executors whose sets change. Counts drained shards."""
         touched: dict[str, None] = {}
         left: dict[Target, int] = {}
         for key, shard in changed.items():
             old = self.shards.get(key)
+            if _duty(old) != _duty(shard):
+                touched.update(dict.fromkeys((*_parties(old), *_parties(shard))))
             if old is not None:
-                self._unindex(old, touched)
+                self._unindex(old)
                 if old.executor is not None and (shard is None or shard.executor != old.executor):
                     for target in self._draining_targets(old.executor):
                         left[target] = left.get(target, 0) + 1
@@ -302,7 +229,7 @@ class NamespaceState:
                 self.shards.pop(key, None)
             else:
                 self.shards[key] = shard
-                self._index(shard, touched)
+                self._index(shard)
         for target, count in left.items():
             drain = drains[target] if target in drains else self.drains[target]
             if drain is not None:
@@ -315,14 +242,12 @@ class NamespaceState:
         host = (TargetKind.HOST, "" if record is None else record.profile.host)
         return [target for target in (own, host) if target in self.drains]
 
-    def _index(self, shard: Shard, touched: dict[str, None]) -> None:
+    def _index(self, shard: Shard) -> None:
         key = shard.key
         if shard.executor is not None:
             self._owned.setdefault(shard.executor, {})[key] = None
-            touched[shard.executor] = None
         if shard.target is not None:
             self._incoming.setdefault(shard.target, {})[key] = None
-            touched[shard.target] = None
         if shard.state is ShardState.VACANT:
             self.vacant[key] = None
         elif shard.state in HANDOFF_STATES:
@@ -330,11 +255,10 @@ class NamespaceState:
         if shard.pin is not None:
             self.pinned[key] = None
 
-    def _unindex(self, shard: Shard, touched: dict[str, None]) -> None:
+    def _unindex(self, shard: Shard) -> None:
         key = shard.key
         for index, executor in ((self._owned, shard.executor), (self._incoming, shard.target)):
             if executor is not None:
-                touched[executor] = None
                 keys = index[executor]
                 del keys[key]
                 if not keys:
@@ -365,12 +289,28 @@ class NamespaceState:
         state.drains = {(d.kind, d.target): d for d in image.drains}
         state.cordons = {(c.kind, c.target): c for c in image.cordons}
         state.closed = {(e, i): cause for e, i, cause in image.closed}
-        touched: dict[str, None] = {}
         for shard in image.shards:
             state.shards[shard.key] = shard
-            state._index(shard, touched)
+            state._index(shard)
         state._set_revision = dict.fromkeys(state.executors, image.revision)
         return state
+
+
+def _duty(shard: Shard | None) -> tuple[str | None, int, ShardState, str | None] | None:
+    """All of a shard that executors' sets show."""
+    return None if shard is None else (shard.executor, shard.epoch, shard.state, shard.target)
+
+
+def _parties(shard: Shard | None) -> list[str]:
+    """The executors in whose sets a shard stands or may stand."""
+    if shard is None:
+        return []
+    return [executor for executor in (shard.executor, shard.target) if executor is not None]
+
+
+def _standing(record: Executor | None) -> tuple[str, str | None, bool] | None:
+    """All of an executor that decides whether it has a set at all."""
+    return None if record is None else (record.incarnation, record.predecessor, record.evicted)
 
 
 _Key = TypeVar("_Key")

@@ -108,7 +108,7 @@ def _table(
             removed.append(key)
         elif shard.fate is Fate.PARKED:
             parked.append(key)
-        elif shard.executor is not None:
+        elif shard.executor is not None and is_routable(shard):
             owners[key] = (shard.executor, shard.epoch)
             named.add(shard.executor)
             if shard.target is not None:

@@ -19,10 +19,11 @@ from coordinator.core.commands import (
     Reason,
     Refused,
 )
+from coordinator.core.draft import Draft
 from coordinator.core.invariants import namespace_faults
-from coordinator.core.namespace import Draft, NamespaceImage, NamespaceState
+from coordinator.core.namespace import NamespaceImage, NamespaceState
 from coordinator.core.rules import decide
-from coordinator.core.types import EPOCH_MAX, Namespace, NamespaceKind, Shard
+from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, Namespace, NamespaceKind, Shard
 
 ONCE_MAX: Final = 10_000
 """Idempotency keys remembered: an operator's retries come within minutes."""
@@ -128,7 +129,7 @@ class ClusterState:
             return None, Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {command.namespace!r}")
         draft = Draft(namespace, self.next_epoch)
         outcome = decide(draft, command)
-        if draft.next_epoch > EPOCH_MAX:
+        if draft.next_epoch > max(self.next_epoch, EPOCH_MAX + 1):
             return None, Refused(Reason.QUOTA_EXCEEDED, "the epoch counter is used up")
         return draft, outcome
 
@@ -140,6 +141,8 @@ class ClusterState:
     def _check_bootstrap(self, command: Bootstrap) -> Outcome:
         if self.cluster_id is not None:
             return Refused(Reason.CONFLICT, f"this is cluster {self.cluster_id!r} already")
+        if not command.cluster_id or not 0 < command.epoch_base <= EPOCH_MAX:
+            return Refused(Reason.INVALID, "a cluster needs an id and an epoch base to start from")
         return Applied(resource=command.cluster_id, created=True)
 
     def _check_create(self, command: CreateNamespace) -> Outcome:
@@ -154,21 +157,23 @@ class ClusterState:
             )
         if len(self.namespaces) >= NAMESPACES_MAX:
             return Refused(Reason.QUOTA_EXCEEDED, f"{NAMESPACES_MAX} namespaces exist already")
-        if command.kind is NamespaceKind.FIXED and not (
-            1 <= command.shard_count <= command.policy.max_shards
-        ):
-            return Refused(Reason.INVALID, f"shard_count must be 1 to {command.policy.max_shards}")
+        shards_max = min(command.policy.max_shards, SHARDS_MAX)
+        if command.kind is NamespaceKind.FIXED and not 1 <= command.shard_count <= shards_max:
+            return Refused(Reason.INVALID, f"shard_count must be 1 to {shards_max}")
         return Applied(resource=command.namespace, created=True)
 
     def _create(self, command: CreateNamespace) -> None:
+        revision = self._take_revision()
         info = Namespace(
             name=command.namespace,
             kind=command.kind,
             shard_count=command.shard_count,
             policy=command.policy,
             created_at_ms=command.at_ms,
+            created_revision=revision,
+            lease_bound_s=command.policy.lease_ttl_s,
         )
-        created = NamespaceState(info, self._take_revision())
+        created = NamespaceState(info, revision)
         if command.kind is NamespaceKind.FIXED:
             draft = Draft(created, self.next_epoch)
             for number in range(command.shard_count):

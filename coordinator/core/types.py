@@ -14,6 +14,9 @@ could be made for ever without catching up with the start of a later cluster."""
 EPOCH_MAX: Final = 2**53 - 1
 """Epochs stay exact in JSON, whose numbers are doubles for many readers."""
 
+SHARDS_MAX: Final = 1_000_000
+"""Of one namespace, whatever its policy says: one command must not fill the memory of all nodes."""
+
 
 class NamespaceKind(StrEnum):
     """Fixed: shards "0" … "n-1" exist from the start. Open: a shard is born on first use."""
@@ -212,7 +215,9 @@ class Shard:
     since_ms: int = 0
     """Wall clock of the last assignment; for people, never compared by a rule."""
     note: str = ""
-    """The operator's reason of a park or pin."""
+    """The operator's reason of a park."""
+    pin_note: str = ""
+    """The operator's reason of a pin; a shard can be pinned and parked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +264,11 @@ class Namespace:
     shard_count: int
     policy: Policy
     created_at_ms: int
+    created_revision: int
+    """Tells a namespace from an earlier one of the same name."""
+    lease_bound_s: float
+    """The longest lease that an executor may have been promised and not yet outlived. It stays
+    above `policy.lease_ttl_s` after a decrease until the leader settles it."""
     policy_version: int = 1
     pause: Pause | None = None
 

@@ -21,9 +21,10 @@ from coordinator.core.controller.handoffs import next_deadline, plan_deadlines
 from coordinator.core.controller.losses import plan_losses
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_vacancies
+from coordinator.core.controller.promises import plan_settlement, settlement_at
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause
+from coordinator.core.types import Cause, Namespace
 
 __all__ = ["Beat", "Controller", "Mind", "Need", "Pass", "Step", "Verdict"]
 
@@ -44,16 +45,23 @@ class Controller:
 
     def __init__(self, state: ClusterState, now: float) -> None:
         self._minds: dict[str, Mind] = {}
-        self._policies: dict[str, int] = {}
+        self._followed: dict[str, Namespace] = {}
+        """Each namespace's kind and policy as its mind knows them."""
+        self._emptied: dict[str, float] = {}
+        """Until when executors of a namespace that was deleted may still act."""
         self._follow(state, now)
 
     def mind(self, namespace: NamespaceState, now: float) -> Mind:
         """The soft state of a namespace; a fresh one for a namespace just created."""
         name = namespace.info.name
+        info = self._followed.get(name)
+        if info is not None and info.created_revision != namespace.info.created_revision:
+            self._forget(name, info, now)
         mind = self._minds.get(name)
         if mind is None:
-            mind = self._minds[name] = Mind.begin(namespace, now)
-            self._policies[name] = namespace.info.policy_version
+            mind = Mind.begin(namespace, now, self._emptied.pop(name, 0.0))
+            self._minds[name] = mind
+            self._followed[name] = namespace.info
         return mind
 
     def step(self, state: ClusterState, now: float, at_ms: int) -> Step:
@@ -71,6 +79,7 @@ class Controller:
         """The first duty that has something to do: later ones look at its result."""
         return (
             plan_losses(namespace, mind, now, at_ms)
+            or plan_settlement(namespace, mind, now)
             or plan_deadlines(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now)
@@ -80,6 +89,7 @@ class Controller:
     def _next_wake(self, namespace: NamespaceState, mind: Mind, now: float) -> float:
         times = [mind.next_pass_at, mind.leases.next_deadline(after=now)]
         times.append(next_deadline(namespace, mind, now))
+        times.append(settlement_at(namespace, mind, now))
         if namespace.vacant:
             hold = hold_until(namespace, mind)
             times.append(hold if hold > now else None)
@@ -128,11 +138,20 @@ class Controller:
 
     def _follow(self, state: ClusterState, now: float) -> None:
         """Keep a mind for each namespace there is, under its present policy."""
-        for name in [name for name in self._minds if name not in state.namespaces]:
-            del self._minds[name]
-            del self._policies[name]
+        for name in [name for name, until in self._emptied.items() if until <= now]:
+            del self._emptied[name]
+        for name, info in list(self._followed.items()):
+            if name not in state.namespaces:
+                self._forget(name, info, now)
         for name, namespace in state.namespaces.items():
             mind = self.mind(namespace, now)
-            if self._policies[name] != namespace.info.policy_version:
-                self._policies[name] = namespace.info.policy_version
+            if self._followed[name] is not namespace.info:
+                self._followed[name] = namespace.info
                 mind.follow_policy(namespace)
+
+    def _forget(self, name: str, info: Namespace, now: float) -> None:
+        """A namespace is gone, perhaps with executors in it that do not know it yet."""
+        mind = self._minds.pop(name)
+        del self._followed[name]
+        if len(mind.leases):
+            self._emptied[name] = mind.leases.lease_end(now, info.lease_bound_s)

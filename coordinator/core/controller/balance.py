@@ -21,6 +21,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
         return []
     mind.next_pass_at = now + balancer.interval_s
     mind.drop_cooled(now)
+    mind.forget_retired(namespace)
     skipped = why_skipped(namespace, mind, now, at_ms)
     if skipped:
         mind.last_pass = Pass(at_ms, None, skipped)

@@ -5,6 +5,7 @@ A shard in handoff counts where it is going, so that every plan is made for the 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import fsum
 
 from coordinator.core.controller.mind import Mind
 from coordinator.core.namespace import NamespaceState
@@ -37,7 +38,7 @@ def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
             s for key in namespace.owned(record.id) if (s := namespace.shards[key]).target is None
         )
         held += (namespace.shards[key] for key in namespace.incoming(record.id))
-        loads[record.id] = sum(mind.load_of(shard, median) for shard in held)
+        loads[record.id] = fsum(mind.load_of(shard, median) for shard in held)
     seats = tuple(seat_of(namespace, mind, record, now) for record in executors)
     return Fleet(seats, shards, loads, {e: len(held) for e, held in shards.items()}, median)
 

@@ -16,16 +16,20 @@ CLAIMS_MAX = 500
 def plan_deadlines(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
     """Commands for handoffs that are late."""
     mind.track_handoffs(namespace, now)
-    policy = namespace.info.policy
-    timeout_s = policy.handoff.release_timeout_s
-    late = sorted(id_ for id_, since in mind.handoffs.items() if now - since >= timeout_s)
-    states = {id_: namespace.shards[id_[0]] for id_ in late}
-    stuck = [i for i in late if states[i].state is ShardState.PREPARING]
-    hung = [i for i in late if states[i].state is ShardState.RELEASING and not states[i].overdue]
+    timeout_s = namespace.info.policy.handoff.release_timeout_s
+    late = {id_ for id_, (_, since) in mind.handoffs.items() if now - since >= timeout_s}
+    stuck: list[HandoffId] = []
+    hung: list[HandoffId] = []
+    for id_, (state, _) in sorted(mind.handoffs.items()):
+        if state is ShardState.PREPARING:
+            if id_ in late or not _is_target_open(namespace, id_):
+                stuck.append(id_)
+        elif id_ in late and id_ not in mind.overdue:
+            hung.append(id_)
     over = sorted(
         id_
         for id_, since in mind.overdue.items()
-        if mind.leases.lease_end(since, policy.lease_ttl_s) <= now
+        if mind.leases.lease_end(since, namespace.info.lease_bound_s) <= now
     )
     name = namespace.info.name
     commands: list[Command] = []
@@ -40,14 +44,20 @@ def plan_deadlines(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
 
 def next_deadline(namespace: NamespaceState, mind: Mind, now: float) -> float | None:
     """When `plan_deadlines` should be asked again."""
-    policy = namespace.info.policy
     times = [
-        since + policy.handoff.release_timeout_s
-        for id_, since in mind.handoffs.items()
+        since + namespace.info.policy.handoff.release_timeout_s
+        for id_, (_, since) in mind.handoffs.items()
         if id_ not in mind.overdue
     ]
-    times += [mind.leases.lease_end(since, policy.lease_ttl_s) for since in mind.overdue.values()]
+    bound_s = namespace.info.lease_bound_s
+    times += [mind.leases.lease_end(since, bound_s) for since in mind.overdue.values()]
     return min((max(at, now) for at in times), default=None)
+
+
+def _is_target_open(namespace: NamespaceState, handoff: HandoffId) -> bool:
+    """Whether the executor that warms up may still get the shard."""
+    target = namespace.executors.get(namespace.shards[handoff[0]].target or "")
+    return target is not None and namespace.accepts(target)
 
 
 def _claims(ids: list[HandoffId]) -> tuple[Claim, ...]:

@@ -54,12 +54,14 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
 def _adopt_unknown(namespace: NamespaceState, mind: Mind, now: float) -> None:
     """A full lease for an incarnation on record that was never heard by this leader.
 
-    It joined, and its heartbeat's answer was lost before it could be renewed.
+    It joined, and its heartbeat's answer was lost before it could be renewed; and it may have been
+    superseded since. Without a lease nothing would ever end it.
     """
-    ttl_s = namespace.info.policy.lease_ttl_s
+    ttl_s = namespace.info.lease_bound_s
     for record in namespace.executors.values():
-        if mind.leases.deadline(record.id, record.incarnation) is None:
-            mind.leases.renew(record.id, record.incarnation, ttl_s, now)
+        for incarnation in (record.incarnation, record.predecessor):
+            if incarnation is not None and mind.leases.deadline(record.id, incarnation) is None:
+                mind.leases.renew(record.id, incarnation, ttl_s, now)
 
 
 def close_command(
@@ -71,8 +73,13 @@ def close_command(
     cause: CloseCause,
     at_ms: int,
 ) -> CloseIncarnation:
-    """Close one incarnation; its heaviest shards get their new owners with it."""
-    shards = [namespace.shards[key] for key in namespace.owned(record.id)]
+    """Close one incarnation; its heaviest shards get their new owners with it.
+
+    Those on their way to an open executor arrive there.
+    """
+    open_names = {seat.executor for seat in fleet.seats if seat.is_open}
+    owned = [namespace.shards[key] for key in namespace.owned(record.id)]
+    shards = [s for s in owned if s.fate is None and s.target not in open_names]
     return CloseIncarnation(
         namespace=namespace.info.name,
         executor=record.id,
@@ -93,7 +100,7 @@ def homes_for(
     open_seats = [seat for seat in fleet.seats if seat.is_open and seat.executor != without]
     names = {seat.executor for seat in open_seats}
     pinned = [shard for shard in shards if shard.pin in names]
-    free = [shard for shard in shards if shard.pin not in names and shard.fate is None]
+    free = [shard for shard in shards if shard.pin not in names]
     homes = [Placement(shard.key, shard.pin) for shard in pinned if shard.pin is not None]
     placed = place(owed_pieces(fleet, mind, free), open_seats, fleet.loads, fleet.counts).placed
     homes += [Placement(one.key, one.target) for one in placed]

@@ -13,7 +13,7 @@ from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan
-from coordinator.core.types import CloseCause, Shard
+from coordinator.core.types import CloseCause, Shard, ShardState
 
 HandoffId = tuple[str, int]
 """Shard key and the epoch that is being given up."""
@@ -37,26 +37,31 @@ class Mind:
     budget: MoveBudget
     began_at: float
     last_join_at: float
+    quiet_until: float
     next_pass_at: float
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     """Highest heartbeat sequence by (executor, incarnation)."""
     reported: dict[str, frozenset[str]] = field(default_factory=dict)
     """Keys in each executor's last report: only what was reported once can go missing."""
     cooling_until: dict[str, float] = field(default_factory=dict)
-    handoffs: dict[HandoffId, float] = field(default_factory=dict)
-    """Since when each open handoff is known to this leader."""
+    handoffs: dict[HandoffId, tuple[ShardState, float]] = field(default_factory=dict)
+    """The state of each open handoff, and since when this leader knows of it: a warm-up and the
+    stop after it have a deadline each."""
     overdue: dict[HandoffId, float] = field(default_factory=dict)
     """Since when each shard's lease alone is not renewed."""
+    shortened: tuple[int, float] | None = None
+    """The policy version under which leases were made shorter, and since when it is known."""
     last_pass: Pass | None = None
     moves_total: dict[str, int] = field(default_factory=dict)
     expirations_total: int = 0
 
     @classmethod
-    def begin(cls, namespace: NamespaceState, now: float) -> "Mind":
+    def begin(cls, namespace: NamespaceState, now: float, quiet_until: float = 0.0) -> "Mind":
         """The mind of a leader whose term begins, or of a namespace just created.
 
         Everyone on record, superseded incarnations included, has a full lease from now, since the
-        former leader may have renewed it up to this moment.
+        former leader may have renewed it up to this moment. Before `quiet_until` executors of an
+        earlier namespace of this name may still act.
         """
         policy = namespace.info.policy
         balancer = policy.balancer
@@ -66,6 +71,7 @@ class Mind:
             budget=MoveBudget(balancer.move_budget_ratio, balancer.budget_window_s, now),
             began_at=now,
             last_join_at=now,
+            quiet_until=quiet_until,
             # Executors get one lease to report their loads before anything is judged by them.
             next_pass_at=now + policy.lease_ttl_s,
         )
@@ -73,7 +79,7 @@ class Mind:
         known += [
             (e.id, e.predecessor) for e in namespace.executors.values() if e.predecessor is not None
         ]
-        mind.leases.begin_term(known, policy.lease_ttl_s, now)
+        mind.leases.begin_term(known, namespace.info.lease_bound_s, now)
         return mind
 
     def follow_policy(self, namespace: NamespaceState) -> None:
@@ -94,6 +100,8 @@ class Mind:
             return _closed(beat, over)
         if record is None or record.incarnation != beat.incarnation:
             return Need.JOIN if beat.joining else _closed(beat, CloseCause.EXPIRED)
+        if record.evicted:
+            return _closed(beat, CloseCause.EVICTED)
         if self.leases.is_closing(beat.executor, beat.incarnation):
             return Need.WAIT
         seen = self.sequences.get((beat.executor, beat.incarnation))
@@ -148,8 +156,10 @@ class Mind:
             del self.handoffs[ended]
             self.overdue.pop(ended, None)
         for handoff, key in open_now.items():
-            self.handoffs.setdefault(handoff, now)
-            if namespace.shards[key].overdue:
+            shard = namespace.shards[key]
+            if self.handoffs.get(handoff, (None, now))[0] is not shard.state:
+                self.handoffs[handoff] = (shard.state, now)
+            if shard.overdue:
                 self.overdue.setdefault(handoff, now)
 
     def cool_down(self, key: str, seconds: float, now: float) -> None:
@@ -160,6 +170,12 @@ class Mind:
         """Forget shards that have rested."""
         for key in [key for key, until in self.cooling_until.items() if until <= now]:
             del self.cooling_until[key]
+
+    def forget_retired(self, namespace: NamespaceState) -> None:
+        """Drop the loads of shards that are no more, so that the book stays bounded."""
+        if len(self.loads) > len(namespace.shards):
+            for key in [key for key in self.loads.means() if key not in namespace.shards]:
+                self.loads.forget(key)
 
     def load_of(self, shard: Shard, median: float) -> float:
         """The shard's smoothed load; an unmeasured one counts as the median."""

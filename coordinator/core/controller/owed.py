@@ -30,8 +30,8 @@ def hold_until(namespace: NamespaceState, mind: Mind) -> float:
     A namespace in which somebody owns something waits for nothing.
     """
     if namespace.has_owners:
-        return mind.began_at
-    return mind.last_join_at + namespace.info.policy.initial_hold_s
+        return mind.quiet_until
+    return max(mind.quiet_until, mind.last_join_at + namespace.info.policy.initial_hold_s)
 
 
 def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -68,6 +68,9 @@ def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float) -> list[C
     if room <= 0 or not owed:
         return []
     fleet = see(namespace, mind, now)
+    # A pin whose executor is silent just now is no reason to move the shard to anyone else.
+    open_names = {seat.executor for seat in fleet.seats if seat.is_open}
+    owed = [one for one in owed if one[1] is not Cause.PIN or one[0].pin in open_names]
     causes = {shard.key: cause for shard, cause in owed}
     homes = homes_for(namespace, mind, fleet, [shard for shard, _ in owed])
     moves = [

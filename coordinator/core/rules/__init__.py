@@ -7,7 +7,7 @@ the outcome is `Applied`. So the same function serves the replicated log and a d
 from typing import assert_never
 
 from coordinator.core import commands as c
-from coordinator.core.namespace import Draft
+from coordinator.core.draft import Draft
 from coordinator.core.rules import executors, handoffs, operators, shards
 
 
@@ -52,6 +52,8 @@ def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C90
             return shards.unpin(draft, command)
         case c.SetPolicy():
             return operators.set_policy(draft, command)
+        case c.SettleLease():
+            return operators.settle_lease(draft, command)
         case c.StartDrain():
             return operators.start_drain(draft, command)
         case c.EndDrain():

@@ -4,6 +4,7 @@ A name is stable, an incarnation is one process life. A newer incarnation closes
 once (no more renewals) but owns nothing until the older one can act no more.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from coordinator.core.commands import (
@@ -17,7 +18,7 @@ from coordinator.core.commands import (
     Refused,
     UpdateExecutor,
 )
-from coordinator.core.namespace import Draft
+from coordinator.core.draft import Draft
 from coordinator.core.rules.handoffs import complete, keep
 from coordinator.core.types import (
     Cause,
@@ -37,6 +38,9 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
     if over is not None:
         return closed(command.executor, command.incarnation, over)
     record = draft.executor(command.executor)
+    if record is not None and record.predecessor == command.incarnation:
+        # The table of closed incarnations is bounded; who is waited for stays known all the same.
+        return closed(command.executor, command.incarnation, CloseCause.SUPERSEDED)
     if record is None:
         if len(draft.base.executors) >= EXECUTORS_MAX:
             return Refused(
@@ -65,7 +69,8 @@ def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
     An incarnation that itself waits for a predecessor never owned anything, so that predecessor
     stays the one to wait for.
     """
-    draft.closed.append((record.id, record.incarnation, CloseCause.SUPERSEDED))
+    if not record.evicted:
+        draft.closed.append((record.id, record.incarnation, CloseCause.SUPERSEDED))
     holder = record.predecessor or record.incarnation
     is_gone = command.predecessor_dead == holder or not draft.base.owned(record.id)
     draft.executors[record.id] = Executor(
@@ -84,8 +89,12 @@ def inherit(draft: Draft, command: InheritShards) -> Outcome:
     record = draft.executor(command.executor)
     if record is None or record.predecessor != command.predecessor:
         return Refused(Reason.CONFLICT, f"{command.executor!r} waits for no such predecessor")
-    draft.executors[record.id] = replace(record, predecessor=None)
-    _pass_over(draft, record.id, command.at_ms)
+    if record.evicted:
+        # It was closed before it owned anything, so now nobody is left who may act.
+        _vacate(draft, record, {}, Cause.LOST, command.at_ms)
+    else:
+        draft.executors[record.id] = replace(record, predecessor=None)
+        _pass_over(draft, record.id, command.at_ms)
     return Applied(resource=record.id, count=len(draft.shards))
 
 
@@ -133,19 +142,30 @@ def close(draft: Draft, command: CloseIncarnation) -> Outcome:
             Reason.CONFLICT, f"{record.predecessor!r} may still act for {command.executor!r}"
         )
     draft.closed.append((record.id, record.incarnation, command.cause))
-    draft.executors[record.id] = None
-    for key in sorted(draft.base.incoming(record.id)):
-        keep(draft, draft.base.shards[key], command.at_ms)
     cause = Cause.LEAVING if command.cause is CloseCause.LEFT else Cause.LOST
     wanted = {placement.key: placement.executor for placement in command.placements}
+    _vacate(draft, record, wanted, cause, command.at_ms)
+    return Applied(resource=record.id, count=len(draft.shards))
+
+
+def _vacate(
+    draft: Draft, record: Executor, wanted: Mapping[str, str], cause: Cause, at_ms: int
+) -> None:
+    """Take an executor off the record: what leads to it stays, what it owned goes on.
+
+    Each shard goes where it is wanted, else where its open handoff leads, else it turns vacant.
+    """
+    draft.executors[record.id] = None
+    for key in sorted(draft.base.incoming(record.id)):
+        keep(draft, draft.base.shards[key], at_ms)
     for key in sorted(draft.base.owned(record.id)):
         shard = draft.base.shards[key]
-        target = shard.target or wanted.get(key)
-        if shard.fate is None and target is not None and draft.is_open(target):
-            draft.grant(shard, target, cause, command.at_ms)
-        else:
+        homes = (wanted.get(key), shard.target) if shard.fate is None else ()
+        home = next((one for one in homes if one is not None and draft.is_open(one)), None)
+        if home is None:
             draft.free(shard, cause)
-    return Applied(resource=record.id, count=len(draft.shards))
+        else:
+            draft.grant(shard, home, cause, at_ms)
 
 
 def closed(executor: str, incarnation: str, cause: CloseCause) -> Refused:

@@ -20,7 +20,7 @@ from coordinator.core.commands import (
     Refused,
     StartHandoffs,
 )
-from coordinator.core.namespace import Draft
+from coordinator.core.draft import Draft
 from coordinator.core.types import HANDOFF_STATES, Cause, Claim, Fate, Shard, ShardState
 
 
@@ -149,6 +149,9 @@ def acknowledge(draft: Draft, command: Acknowledge) -> Outcome:
             f"incarnation {command.incarnation!r} of {command.executor!r} is over",
             cause=cause or "expired",
         )
+    if record.predecessor is not None:
+        # It has never held anything: its word says nothing about what its predecessor does.
+        return Applied()
     count = 0
     for claim in command.released:
         shard = _in_handoff(draft, claim)
@@ -162,11 +165,19 @@ def acknowledge(draft: Draft, command: Acknowledge) -> Outcome:
         if shard is None or shard.target != command.executor:
             continue
         if shard.state is ShardState.PREPARING:
-            draft.put(replace(shard, state=ShardState.RELEASING))
+            _prepared(draft, shard, command)
             count += 1
     for claim in command.failed:
         count += _fail(draft, claim, command)
     return Applied(count=count)
+
+
+def _prepared(draft: Draft, shard: Shard, command: Acknowledge) -> None:
+    """The target is warm: let the owner stop, unless the target may not have the shard any more."""
+    if draft.is_open(command.executor):
+        draft.put(replace(shard, state=ShardState.RELEASING))
+    else:
+        keep(draft, shard, command.at_ms)
 
 
 def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
@@ -174,8 +185,12 @@ def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
     shard = draft.shard(claim.key)
     if shard is None or shard.epoch != claim.epoch:
         return 0
-    if shard.state is ShardState.OWNED and shard.executor == command.executor:
-        draft.free(shard, Cause.FAILED)
+    if shard.executor == command.executor:
+        if shard.state in HANDOFF_STATES:
+            # An owner that could not start it has nothing to stop.
+            complete(draft, shard, command.at_ms)
+        else:
+            draft.free(shard, Cause.FAILED)
         return 1
     if shard.state is ShardState.PREPARING and shard.target == command.executor:
         keep(draft, shard, command.at_ms)

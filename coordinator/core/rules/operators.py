@@ -13,10 +13,11 @@ from coordinator.core.commands import (
     Refused,
     ResumeBalancer,
     SetPolicy,
+    SettleLease,
     StartCordon,
     StartDrain,
 )
-from coordinator.core.namespace import Draft
+from coordinator.core.draft import Draft
 from coordinator.core.types import Cordon, Drain, Pause, TargetKind
 
 ORDERS_MAX: Final = 10_000
@@ -32,7 +33,25 @@ def set_policy(draft: Draft, command: SetPolicy) -> Outcome:
             f"the policy is at version {info.policy_version}, not {command.expected_version}",
         )
     if command.policy != info.policy:
-        draft.info = replace(info, policy=command.policy, policy_version=info.policy_version + 1)
+        draft.info = replace(
+            info,
+            policy=command.policy,
+            policy_version=info.policy_version + 1,
+            lease_bound_s=max(info.lease_bound_s, command.policy.lease_ttl_s),
+        )
+    return Applied(resource=info.name)
+
+
+def settle_lease(draft: Draft, command: SettleLease) -> Outcome:
+    """The leader vouches that no lease longer than the policy's is out any more."""
+    info = draft.base.info
+    if command.policy_version != info.policy_version:
+        return Refused(
+            Reason.PRECONDITION_FAILED,
+            f"the policy is at version {info.policy_version}, not {command.policy_version}",
+        )
+    if info.lease_bound_s != info.policy.lease_ttl_s:
+        draft.info = replace(info, lease_bound_s=info.policy.lease_ttl_s)
     return Applied(resource=info.name)
 
 

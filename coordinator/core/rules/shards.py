@@ -14,9 +14,9 @@ from coordinator.core.commands import (
     UnparkShard,
     UnpinShard,
 )
-from coordinator.core.namespace import Draft
+from coordinator.core.draft import Draft
 from coordinator.core.rules.handoffs import release_for
-from coordinator.core.types import Cause, Fate, NamespaceKind, Shard, ShardState
+from coordinator.core.types import SHARDS_MAX, Cause, Fate, NamespaceKind, Shard, ShardState
 
 
 def declare(draft: Draft, command: DeclareShards) -> Outcome:
@@ -29,7 +29,7 @@ def declare(draft: Draft, command: DeclareShards) -> Outcome:
         return Refused(
             Reason.SHARD_NOT_FOUND, f"namespace {info.name!r} is fixed: no shard {fresh[0]!r}"
         )
-    room = info.policy.max_shards - len(draft.base.shards)
+    room = min(info.policy.max_shards, SHARDS_MAX) - len(draft.base.shards)
     if len(fresh) > room:
         return Refused(
             Reason.QUOTA_EXCEEDED,
@@ -89,8 +89,8 @@ def pin(draft: Draft, command: PinShard) -> Outcome:
         return _missing(command.key)
     if draft.executor(command.executor) is None:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
-    if (shard.pin, shard.note) != (command.executor, command.note):
-        draft.put(replace(shard, pin=command.executor, note=command.note))
+    if (shard.pin, shard.pin_note) != (command.executor, command.note):
+        draft.put(replace(shard, pin=command.executor, pin_note=command.note))
     return Applied(resource=command.key)
 
 
@@ -100,7 +100,7 @@ def unpin(draft: Draft, command: UnpinShard) -> Outcome:
     if shard is None:
         return _missing(command.key)
     if shard.pin is not None:
-        draft.put(replace(shard, pin=None, note=""))
+        draft.put(replace(shard, pin=None, pin_note=""))
     return Applied(resource=command.key)
 
 

@@ -1,0 +1,102 @@
+"""What one command would change in a namespace, before it is true.
+
+Rules write into a `Draft` and nowhere else; it counts only if the outcome is `Applied`. It knows
+how a shard is given and set free, and not when that is right.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from coordinator.core.namespace import NamespaceState, Target
+from coordinator.core.types import (
+    Cause,
+    CloseCause,
+    Cordon,
+    Drain,
+    Executor,
+    Fate,
+    Namespace,
+    Shard,
+    ShardState,
+)
+
+
+@dataclass(slots=True)
+class Draft:
+    """What one command would change in a namespace. Rules write here and nowhere else."""
+
+    base: NamespaceState
+    next_epoch: int
+    shards: dict[str, Shard | None] = field(default_factory=dict)
+    executors: dict[str, Executor | None] = field(default_factory=dict)
+    drains: dict[Target, Drain | None] = field(default_factory=dict)
+    cordons: dict[Target, Cordon | None] = field(default_factory=dict)
+    closed: list[tuple[str, str, CloseCause]] = field(default_factory=list)
+    info: Namespace | None = None
+
+    def shard(self, key: str) -> Shard | None:
+        """The shard as this draft leaves it."""
+        return self.shards[key] if key in self.shards else self.base.shards.get(key)
+
+    def executor(self, executor: str) -> Executor | None:
+        """The executor as this draft leaves it."""
+        if executor in self.executors:
+            return self.executors[executor]
+        return self.base.executors.get(executor)
+
+    def put(self, shard: Shard) -> None:
+        """Write one shard."""
+        self.shards[shard.key] = shard
+
+    def grant(self, shard: Shard, executor: str, cause: Cause, at_ms: int) -> None:
+        """Give a shard to an executor under a new epoch. Nobody else may act on it by now."""
+        is_same_owner = shard.executor in (None, executor)
+        self.put(
+            replace(
+                shard,
+                state=ShardState.OWNED,
+                executor=executor,
+                epoch=self.next_epoch,
+                target=None,
+                overdue=False,
+                cause=cause,
+                next_cause=None,
+                previous=shard.previous if is_same_owner else shard.executor,
+                since_ms=at_ms,
+            )
+        )
+        self.next_epoch += 1
+
+    def free(self, shard: Shard, cause: Cause) -> None:
+        """Nobody runs the shard any more: it turns vacant, parked, or is forgotten."""
+        if shard.fate is Fate.RETIRED:
+            self.shards[shard.key] = None
+            return
+        self.put(
+            replace(
+                shard,
+                state=ShardState.PARKED if shard.fate is Fate.PARKED else ShardState.VACANT,
+                executor=None,
+                target=None,
+                overdue=False,
+                cause=cause,
+                next_cause=None,
+                previous=shard.executor or shard.previous,
+            )
+        )
+
+    def is_open(self, executor: str) -> bool:
+        """Whether the executor may be given shards, as this draft leaves it."""
+        record = self.executor(executor)
+        return record is not None and self.base.accepts(record)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would change."""
+        return not (
+            self.shards
+            or self.executors
+            or self.drains
+            or self.cordons
+            or self.closed
+            or self.info is not None
+        )
