@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -43,10 +43,13 @@ class Processes:
         name: str,
         argv: Sequence[str],
         *,
-        env: Mapping[str, str] | None = None,
+        without: Collection[str] = (),
         has_output: bool = False,
     ) -> asyncio.subprocess.Process:
-        """Start a program; stdout is a pipe if wanted, stderr goes to a file of its own."""
+        """Start a program; stdout is a pipe if wanted, stderr goes to a file of its own.
+
+        Its environment is ours `without` these variables.
+        """
         if name in self.running:
             raise RuntimeError(f"{name} runs already")
         log = self._log(name)
@@ -60,7 +63,7 @@ class Processes:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE if has_output else asyncio.subprocess.DEVNULL,
                 stderr=log,
-                env=None if env is None else {**os.environ, **env},
+                env={key: value for key, value in os.environ.items() if key not in without},
                 limit=LINE_BYTES_MAX,
                 # Ctrl-C is for the starter alone, who then stops the others in order.
                 start_new_session=True,
