@@ -87,6 +87,7 @@ class Link(asyncio.Protocol):
         try:
             self._buffer = self._buffer + data if self._buffer else data
             self._read_frames()
+            self._owner.read()
         except Malformed as error:
             peer = self.hello.name if self.hello else "unidentified"
             self._owner.tell("link_malformed", peer, str(error))
@@ -186,6 +187,7 @@ class Links:
         opened: Callable[[str], None],
         shut: Callable[[str], None],
         received: Callable[[str, Message], None],
+        read: Callable[[], None],
     ) -> None:
         self.config = config
         self.policy = policy
@@ -197,6 +199,7 @@ class Links:
         self._opened = opened
         self._shut = shut
         self._received = received
+        self.read = read
         self._unidentified: list[Link] = []
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []

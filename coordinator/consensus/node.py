@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from coordinator.consensus import library
-from coordinator.consensus.codec import Message
 from coordinator.consensus.contract import (
     ConsensusConfig,
     ConsensusError,
@@ -120,7 +119,8 @@ class ConsensusNode:
             rng=self._rng,
             opened=self._opened,
             shut=self._shut,
-            received=self._received,
+            received=self._replica.receive,
+            read=self._step,
         )
         links.cluster_id = self._cluster_id
         await links.start()
@@ -155,9 +155,15 @@ class ConsensusNode:
     def _kick(self) -> None:
         if not self._is_scheduled and not self._is_stopped:
             self._is_scheduled = True
-            self._loop.call_soon(self._step)
+            self._loop.call_soon(self._step_if_due)
+
+    def _step_if_due(self) -> None:
+        if self._is_scheduled:
+            self._step()
 
     def _step(self) -> None:
+        # Also called at the end of each read of a socket: a turn of the loop would be a third of
+        # the latency of a write.
         self._is_scheduled = False
         if self._is_stopped or self._links is None:
             return
@@ -200,21 +206,25 @@ class ConsensusNode:
             former, self._told_leader = self._told_leader, leads
             if former is not None:
                 logger.info("leader_lost node=%s term=%d", self.config.name, former)
-                if self.on_leadership is not None:
-                    self.on_leadership(False, former)
+                self._call(self.on_leadership, False, former)
             if leads is not None:
                 logger.info("leader_elected node=%s term=%d", self.config.name, leads)
-                if self.on_leadership is not None:
-                    self.on_leadership(True, leads)
+                self._call(self.on_leadership, True, leads)
         applied = replica.engine.applied_index
         if applied != self._told_applied:
             self._told_applied = applied
-            if self.on_applied is not None:
-                self.on_applied(applied)
+            self._call(self.on_applied, applied)
         if replica.fatal is not None and not self._told_fatal:
             self._told_fatal = True
-            if self.on_fatal is not None:
-                self.on_fatal(replica.fatal)
+            self._call(self.on_fatal, replica.fatal)
+
+    def _call(self, callback: Callable[..., None] | None, *values: object) -> None:
+        if callback is None:
+            return
+        try:
+            callback(*values)
+        except Exception:  # noqa: BLE001 - a listener must not end a link or a step
+            logger.exception("listener_raised node=%s", self.config.name)
 
     # What the links tell.
 
@@ -224,10 +234,6 @@ class ConsensusNode:
 
     def _shut(self, peer: str) -> None:
         self._replica.link_shut(peer)
-        self._kick()
-
-    def _received(self, peer: str, message: Message) -> None:
-        self._replica.receive(peer, message)
         self._kick()
 
     # What the rest of the system asks.

@@ -88,8 +88,11 @@ class SnapshotStore:
         return data, offset == 0, not data
 
     def cancelTransmisstion(self, id: Any) -> None:
+        """Nothing: the library asks this also for a peer that only rests until the next step."""
+
+    def restart(self, peer: Any) -> None:
         """Starts again with the first chunk: what was sent is lost with its link."""
-        self._offsets.pop(id, None)
+        self._offsets.pop(peer, None)
 
     # Receiving one.
 

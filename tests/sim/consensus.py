@@ -15,6 +15,7 @@ from tests.sim.ledger import Violation
 
 FAULTS_S = 24.0
 CALM_S = 12.0
+REST_S = 2.0
 BOOT_S = 1.0
 
 
@@ -107,6 +108,7 @@ class Scenario:
         world.at(BOOT_S, self._clients)
         world.run_until(BOOT_S + FAULTS_S)
         self._calm()
+        world.run_until(world.now + REST_S)  # a leader that was cut off has noticed by then
         may_stay_behind = self.mix.is_reckless
         world.run_until(world.now + CALM_S, cluster.is_settled)
         if cluster.is_settled():
