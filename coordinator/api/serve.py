@@ -32,7 +32,8 @@ from coordinator.consensus import (
 
 log = logging.getLogger("coordinator.api")
 
-_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+REQUEST_ID: Final = web.RequestKey("request_id", str)
+_WELL_FORMED_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
 
 _FromJson = msgspec.json.Decoder[Any]
@@ -79,7 +80,7 @@ class Server:
                 request,
                 body,
                 payload,
-                request["request_id"],
+                request[REQUEST_ID],
                 route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, ""),
             )
             try:
@@ -96,11 +97,11 @@ class Server:
     async def around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The app's one middleware: names requests, turns faults into problems, signs answers."""
         asked_id = request.headers.get("X-Request-Id")
-        if asked_id is not None and _REQUEST_ID.fullmatch(asked_id):
+        if asked_id is not None and _WELL_FORMED_ID.fullmatch(asked_id):
             request_id = asked_id
         else:
             request_id = f"{self._salt}-{next(self._numbers):x}"
-        request["request_id"] = request_id
+        request[REQUEST_ID] = request_id
         try:
             response = await handler(request)
         except (Refusal, web.HTTPException, *_CONSENSUS_FAULTS) as fault:
@@ -195,7 +196,7 @@ class Server:
         return await self._forward(request, url, b"")
 
     async def _forward(self, request: web.Request, url: str, payload: bytes) -> web.StreamResponse:
-        request_id = request["request_id"]
+        request_id = request[REQUEST_ID]
         wait = request.query.get("wait")
         wait_s = duration_s(wait, "wait", upper_s=WAIT_MAX_S) if wait else 0.0
         return await self._desk.forwarder.forward(
