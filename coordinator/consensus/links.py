@@ -7,7 +7,6 @@ are bytes that are decoded and handed on. The higher name dials, so a pair has o
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, cast
 
@@ -32,28 +31,10 @@ from coordinator.consensus.handshake import (
     split_address,
 )
 from coordinator.consensus.library import logger
+from coordinator.consensus.link_policy import LinkPolicy
 
 SIZE: Final = Struct("<I")
 PING: Final = pack({"type": "ping"})
-
-
-@dataclass(frozen=True, slots=True)
-class LinkPolicy:
-    """How links are kept. The defaults are for a LAN and for tests on loopback alike."""
-
-    ping_interval_s: float = 0.1
-    dead_after_s: float = 1.0
-    redial_min_s: float = 0.05
-    """A restarted peer is back at once."""
-    redial_max_s: float = 1.0
-    """A peer that is away costs one attempt a second."""
-    handshake_s: float = 3.0
-    connect_s: float = 1.0
-    unidentified_max: int = 8
-    """More than all peers at once; the oldest gives way."""
-    buffered_bytes_max: int = 32 << 20
-    """A peer that reads slower loses its link, and is caught up later by a snapshot."""
-    backlog: int = 64
 
 
 class Link(asyncio.Protocol):
@@ -146,6 +127,10 @@ class Link(asyncio.Protocol):
             self._owner.tell("link_overflow", self.hello.name if self.hello else "", "")
             self.abort()
 
+    def unread_bytes(self) -> int:
+        """What was written and has not left this process."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
     def close(self) -> None:
         """Ends the link after what was written; nothing more of it is delivered."""
         transport, self.transport = self.transport, None
@@ -210,7 +195,7 @@ class Links:
         """Binds the own address and dials; raises ConsensusError when it cannot bind."""
         address = self.config.peers[self.config.name]
         host, port = split_address(address)
-        if not self.config.insecure and not is_loopback(host):
+        if self.policy.is_loopback_only and not is_loopback(host):
             raise ConsensusError(
                 f"the Raft port {address} is not on loopback and has no encryption: anyone who "
                 "reaches it owns the cluster; insecure = true allows it"
@@ -277,6 +262,8 @@ class Links:
         """Whether the speaker is who it must be."""
         if dialled is not None and hello.name != dialled:
             return Refusal(f"{hello.name} answers at the address of {dialled}")
+        if not self.policy.checks_cluster and hello.name in self.config.peers:
+            return None
         return check_hello(
             hello,
             own_name=self.config.name,
@@ -344,8 +331,15 @@ class Links:
         at = link.heard_at_s if link is not None else self._heard.get(peer)
         return None if at is None else max(0.0, self.loop.time() - at)
 
+    def is_congested(self, peer: str) -> bool:
+        """The peer reads slower than this node writes."""
+        link = self.up.get(peer)
+        return link is not None and link.unread_bytes() > self.policy.congested_bytes
+
     def tell(self, event: str, peer: str, why: str) -> None:
         """Logs one kind of trouble with a peer once in five seconds."""
+        if peer not in self.config.peers:
+            peer = "unidentified"  # a stranger's name is neither logged nor remembered
         now = self.loop.time()
         if now - self._told.get((event, peer), -5.0) >= 5.0:
             self._told[(event, peer)] = now

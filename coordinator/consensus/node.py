@@ -33,11 +33,12 @@ from coordinator.consensus.cures.limits import (
     Once,
     TotalApply,
 )
+from coordinator.consensus.cures.port import ClosedPort, OwnLinks
 from coordinator.consensus.cures.quarantine import Quarantine
 from coordinator.consensus.cures.replication import AckTerm, PrefixMatch, ResetOrder
 from coordinator.consensus.cures.transfer_of_state import SnapshotCap
 from coordinator.consensus.library import Member, logger
-from coordinator.consensus.links import LinkPolicy, Links
+from coordinator.consensus.links import Links
 from coordinator.consensus.replica import Replica
 
 # The order is the order in which they see a message: who must not act at all comes first, then
@@ -55,10 +56,14 @@ CURES: Final[tuple[type[Cure], ...]] = (
     TotalApply,
     JournalFloor,
     MembershipGate,
+    OwnLinks,
+    ClosedPort,
 )
 
 TRANSFER_S: Final = 2.0
 """A transfer takes one round trip and an election without waiting; then it has failed."""
+OFFER_S: Final = 0.3
+"""An offer that a broken link swallowed is repeated."""
 
 
 class ConsensusNode:
@@ -112,10 +117,7 @@ class ConsensusNode:
         self._loop = asyncio.get_running_loop()
         links = Links(
             self.config,
-            LinkPolicy(
-                ping_interval_s=self.config.ping_interval_s,
-                dead_after_s=self.config.link_dead_after_s,
-            ),
+            self._replica.link_policy,
             rng=self._rng,
             opened=self._opened,
             shut=self._shut,
@@ -123,6 +125,7 @@ class ConsensusNode:
             read=self._step,
         )
         links.cluster_id = self._cluster_id
+        self._replica.is_congested = links.is_congested
         await links.start()
         self._links = links
         self._timer = asyncio.create_task(self._tick_forever(), name="raft timer")
@@ -307,10 +310,11 @@ class ConsensusNode:
     async def _hand_over(self, target: str) -> None:
         replica = self._replica
         term = replica.engine.term
-        is_offered = False
+        repeat_s = 0.0
         while replica.leader != target:
-            if not is_offered:
-                is_offered = replica.offer_leadership(target)
+            now = self._monotonic()
+            if now >= repeat_s and replica.offer_leadership(target):
+                repeat_s = now + OFFER_S
             if replica.engine.term > term and replica.leader not in (None, target):
                 raise TransferFailed(f"{replica.leader} leads instead")
             self._kick()

@@ -18,7 +18,9 @@ from coordinator.consensus.contract import (
     TooLarge,
 )
 from coordinator.consensus.cures.base import Blueprint, Cure
-from coordinator.consensus.library import Engine, Member, MemoryLog, Port, logger
+from coordinator.consensus.engine import Engine
+from coordinator.consensus.library import Member, Port, logger
+from coordinator.consensus.memory_log import MemoryLog
 from coordinator.consensus.probe import Confirmed, Probe
 from coordinator.consensus.snapshots import SnapshotStore
 
@@ -74,6 +76,8 @@ class Replica:
         self.snapshots.clock = lambda: self.now
         self.entry_bytes_max = blueprint.entry_bytes_max
         self.in_flight_max = blueprint.in_flight_max
+        self.link_policy = blueprint.links
+        self.is_congested: Callable[[str], bool] = lambda _peer: False
         library.use_clock(clock)
         self.engine = Engine(
             self.name,
@@ -262,11 +266,11 @@ class Replica:
 
     @property
     def leader(self) -> str | None:
-        """The member that this node believes leads, unless it was silent for an election."""
+        """The member that this node believes leads, unless it is cut off or silent."""
         if self.engine.is_leader:
             return self.name
         leader = self.engine.leader
-        if leader is None or leader == self.name or self._heard_at_s is None:
+        if leader not in self.links or self._heard_at_s is None:
             return None
         age_s = self.now - self._heard_at_s
         return leader if age_s <= self.config.election_timeout_s[1] else None

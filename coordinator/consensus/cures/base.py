@@ -5,12 +5,13 @@ None ends it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coordinator.consensus.codec import Message
 from coordinator.consensus.contract import ConsensusConfig
-from coordinator.consensus.library import MemoryLog
+from coordinator.consensus.link_policy import LinkPolicy
+from coordinator.consensus.memory_log import MemoryLog
 from coordinator.consensus.snapshots import SnapshotStore
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Blueprint:
     apply: Callable[[int, bytes], object]
     entry_bytes_max: int | None = None
     in_flight_max: int | None = None
+    links: LinkPolicy = field(default_factory=LinkPolicy)
 
 
 class Cure:

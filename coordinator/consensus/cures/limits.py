@@ -9,7 +9,7 @@ from typing import Final
 from coordinator.consensus.codec import Message
 from coordinator.consensus.contract import ENTRY_BYTES_MAX, IN_FLIGHT_MAX, ApplyFailed
 from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
-from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, logger
+from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, Member, logger
 
 BATCH_BYTES: Final = 2 << 20
 """Twice the largest entry, so that no entry is ever split (the splitting is wrong)."""
@@ -56,6 +56,9 @@ class Bounded(Cure):
 
     name = "bounded"
 
+    def __init__(self) -> None:
+        self._resting: set[str] = set()
+
     def prepare(self, blueprint: Blueprint) -> None:
         """Sets the limits."""
         blueprint.settings["appendEntriesBatchSizeBytes"] = BATCH_BYTES
@@ -63,6 +66,23 @@ class Bounded(Cure):
         blueprint.settings["commandsWaitLeader"] = False
         blueprint.entry_bytes_max = ENTRY_BYTES_MAX
         blueprint.in_flight_max = IN_FLIGHT_MAX
+
+    def before_step(self) -> None:
+        """A peer that does not read is not sent more: what it lacks stays in the log."""
+        replica = self.replica
+        if not replica.engine.is_leader:
+            return
+        for peer in replica.peers:
+            if peer in replica.links and replica.is_congested(peer):
+                replica.engine.connected.discard(Member(peer))
+                self._resting.add(peer)
+
+    def after_step(self) -> None:
+        """Resting peers are connected again."""
+        if self._resting:
+            for peer in self._resting & self.replica.links:
+                self.replica.engine.connected.add(Member(peer))
+            self._resting.clear()
 
 
 class Once(Cure):

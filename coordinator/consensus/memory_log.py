@@ -1,0 +1,77 @@
+"""The log in memory, behind the library's journal interface.
+
+Decides nothing but how much a cut may take (see `journal-floor`). Must not know terms' meaning.
+"""
+
+from typing import Any
+
+from coordinator.consensus.library import Entry
+
+
+class MemoryLog:
+    """The library's journal interface over a list, with its size in bytes.
+
+    `keep_head` and `keep_tail` are how many entries a cut leaves at least (see `journal-floor`).
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self.size_bytes = 0
+        self.keep_head = 0
+        self.keep_tail = 0
+        self._term = 0
+        self._vote: str | None = None
+
+    def add(self, command: bytes, idx: int, term: int) -> None:
+        """Appends one entry."""
+        self._entries.append((command, idx, term))
+        self.size_bytes += len(command)
+
+    def clear(self) -> None:
+        """Forgets every entry."""
+        self._entries = []
+        self.size_bytes = 0
+
+    def deleteEntriesFrom(self, entryFrom: int) -> None:
+        """Cuts the end off, from this position on."""
+        position = max(entryFrom, self.keep_head)
+        self.size_bytes -= sum(len(entry[0]) for entry in self._entries[position:])
+        del self._entries[position:]
+
+    def deleteEntriesTo(self, entryTo: int) -> None:
+        """Cuts the beginning off, up to this position."""
+        position = min(entryTo, len(self._entries) - self.keep_tail)
+        if position > 0:
+            self.size_bytes -= sum(len(entry[0]) for entry in self._entries[:position])
+            self._entries = self._entries[position:]
+
+    def __getitem__(self, item: Any) -> Any:
+        return self._entries[item]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _destroy(self) -> None:
+        pass
+
+    def setRaftCommitIndex(self, raftCommitIndex: int) -> None:
+        """Memory does not survive, so there is nothing to note."""
+
+    def getRaftCommitIndex(self) -> int:
+        """The first entry is always committed."""
+        return 1
+
+    def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
+        """Notes term and vote."""
+        self._term, self._vote = term, votedForNodeId
+
+    def getCurrentTerm(self) -> int:
+        """The noted term."""
+        return self._term
+
+    def getVotedForNodeId(self) -> str | None:
+        """The noted vote."""
+        return self._vote
+
+    def onOneSecondTimer(self) -> None:
+        """Nothing to do for memory."""
