@@ -11,6 +11,7 @@ from coordinator.core.planner import (
     MoveReason,
     Piece,
     Plan,
+    Ramp,
     Seat,
     Stop,
     hash_place,
@@ -414,6 +415,17 @@ def test_a_later_step_that_counts_on_one_held_back_is_held_back_too() -> None:
     limited = settled(with_seat(one, "b", in_flight=1), per_executor=1, stop_gap=0.01)
     pieces: Pieces = carried_out(one.pieces, limited.moves)
     assert sum(piece.load for piece in pieces["c"]) <= 20.0
+
+
+def test_a_twelfth_executor_that_joins_eleven_is_filled_no_faster_than_its_ramp() -> None:
+    joined = fleet(**{name: [1.0] * 12 for name in "abcdefghijk"}, z=[])
+    by_count = settled(joined, ramps={"z": Ramp(count=3)})
+    assert len(by_count.moves) == 3
+    assert len(by_count.held_back) == 8
+    by_load = settled(joined, ramps={"z": Ramp(load=11.0 * 0.25)})
+    assert sum(move.load for move in by_load.moves) == 2.0
+    assert by_load.moves == by_count.moves[:2]
+    assert len(settled(joined, ramps={"a": Ramp(count=0), "z": Ramp()}).moves) == 11
 
 
 def test_a_descent_whose_steps_are_all_held_back_ends() -> None:

@@ -10,6 +10,7 @@ from hashlib import blake2s
 from heapq import heapify, heappop, heappush
 from math import fsum
 
+from coordinator.core.planner.limits import RampUse
 from coordinator.core.planner.records import Piece, Placement, Placements, Ramp, Seat
 
 # Shards lighter than this share of a mean executor's load are spread by count: by load they would
@@ -83,10 +84,7 @@ class _Fleet:
         self.seats = sorted((seat for seat in seats if seat.is_open), key=lambda one: one.executor)
         self.loads = [loads.get(seat.executor, 0.0) for seat in self.seats]
         self._counts = [counts.get(seat.executor, 0) for seat in self.seats]
-        nothing = Ramp()
-        self._ramps = [ramps.get(seat.executor, nothing) for seat in self.seats]
-        self._sent_load = [0.0] * len(self.seats)
-        self._sent_count = [0] * len(self.seats)
+        self._ramps = RampUse(ramps)
         self._heaps: dict[float, list[_Entry]] = {}
 
     def rank(self, *, by_count: bool) -> None:
@@ -123,15 +121,10 @@ class _Fleet:
         return (count, load, at) if by_count else (load, count, at)
 
     def _is_allowed(self, at: int, piece: Piece) -> bool:
-        ramp = self._ramps[at]
-        if ramp.count is not None and self._sent_count[at] >= ramp.count:
-            return False
-        if ramp.load is not None and self._sent_load[at] + piece.load > ramp.load:
-            return False
-        return self.seats[at].executor not in piece.banned
+        executor = self.seats[at].executor
+        return executor not in piece.banned and self._ramps.has_room(executor, piece.load)
 
     def _count_in(self, at: int, piece: Piece) -> None:
         self.loads[at] += piece.load
         self._counts[at] += 1
-        self._sent_load[at] += piece.load
-        self._sent_count[at] += 1
+        self._ramps.use(self.seats[at].executor, piece.load)

@@ -26,6 +26,7 @@ from coordinator.core.planner.records import (
     FleetFigures,
     Piece,
     Plan,
+    Ramp,
     Seat,
     Stop,
 )
@@ -44,16 +45,20 @@ def settle(
     stop_gap: float,
     budget: int,
     per_executor: int | None = None,
+    ramps: Mapping[str, Ramp] | None = None,
     load_cost: float = 1.0,
     cold: int = 8,
     quiet_mark: float | None = None,
 ) -> Plan:
     """A plan of at most `budget` moves; a swap counts as two.
 
-    `per_executor` limits the handoffs an executor may be part of, those in flight included.
-    `load_cost` 1 makes moving a whole executor's mean load cost one move more. `cold` is how many
-    of the coldest executors are tried as targets for each source. Executors at or under the
-    utilisation `quiet_mark` are not relieved.
+    `per_executor` limits the handoffs an executor may be part of, those in flight included; an
+    executor in `ramps` is sent no more than that. `load_cost` 1 makes moving a mean executor's
+    load cost one move more. `cold` is how many of the coldest executors are tried as targets for
+    each source. Executors at or under the utilisation `quiet_mark` are not relieved.
+
+    A plan that stopped at its budget, or held moves back, leaves a descent unfinished that may by
+    then be below the start gap: to finish it, pass `start_gap=stop_gap` next time.
     """
     board = Board(seats, pieces_by_executor)
     before = _figures(board)
@@ -67,7 +72,7 @@ def settle(
     open_room = fsum(seat.capacity for seat in board.seats if seat.is_open)
     unit = load_mean**2 * board.open_count / open_room
     floors = (max(start_gap, stop_gap) ** 2 / 2.0 * unit, stop_gap**2 / 2.0 * unit)
-    admission = Admission(board.twin(), per_executor, unit)
+    admission = Admission(board.twin(), per_executor, ramps or {}, unit)
     descent = Descent(board, Pricing(load_mean, load_cost, cold), quiet_mark)
     stop = _descend(descent, admission, floors, max(0, budget))
     return Plan(
