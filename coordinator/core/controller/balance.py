@@ -1,10 +1,12 @@
 """Voluntary moves: one balancing pass, with every reason for which none may be made now."""
 
+from dataclasses import replace
+
 from coordinator.core.commands import Command, StartHandoffs
 from coordinator.core.controller.fleet import balance_pieces, see
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Plan, settle
+from coordinator.core.planner import Plan, Stop, level_idle, settle
 from coordinator.core.types import BalancerMode, Cause, HandoffStart
 
 STALE_RATIO_MAX = 0.05
@@ -27,6 +29,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
         mind.last_pass = Pass(at_ms, None, skipped)
         return []
     plan = make_plan(namespace, mind, now)
+    mind.is_descending = plan.stop is Stop.BUDGET or bool(plan.held_back)
     mind.last_pass = Pass(at_ms, plan)
     if not plan.moves:
         return []
@@ -59,20 +62,29 @@ def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
 
 
 def make_plan(namespace: NamespaceState, mind: Mind, now: float) -> Plan:
-    """What a pass would move now."""
+    """What a pass would move now: steps that pay by load, else idle shards that pile up."""
     balancer = namespace.info.policy.balancer
     fleet = see(namespace, mind, now)
+    pieces = balance_pieces(fleet, mind, now)
     in_flight = sum(
         namespace.shards[key].next_cause is Cause.BALANCE for key in namespace.in_flight
     )
     allowed = mind.budget.available(len(namespace.shards), now)
-    return settle(
+    budget = max(0, min(allowed, balancer.max_in_flight - in_flight))
+    plan = settle(
         fleet.seats,
-        balance_pieces(fleet, mind, now),
-        start_gap=balancer.start_gap,
+        pieces,
+        # A descent that was cut short by a limit goes on: the gate is for starting one.
+        start_gap=balancer.stop_gap if mind.is_descending else balancer.start_gap,
         stop_gap=balancer.stop_gap,
-        budget=max(0, min(allowed, balancer.max_in_flight - in_flight)),
+        budget=budget,
         per_executor=balancer.max_in_flight_per_executor,
         load_cost=balancer.load_cost,
         quiet_mark=balancer.quiet_mark,
     )
+    if plan.moves or plan.stop is Stop.BUDGET:
+        return plan
+    idle = level_idle(
+        fleet.seats, pieces, budget=budget, per_executor=balancer.max_in_flight_per_executor
+    )
+    return replace(plan, moves=idle)

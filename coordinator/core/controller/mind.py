@@ -52,6 +52,8 @@ class Mind:
     shortened: tuple[int, float] | None = None
     """The policy version under which leases were made shorter, and since when it is known."""
     last_pass: Pass | None = None
+    is_descending: bool = False
+    """The last pass was cut short by a budget or a limit: the next one goes on from there."""
     moves_total: dict[str, int] = field(default_factory=dict)
     expirations_total: int = 0
 
