@@ -238,7 +238,9 @@ async def running(*settings: Settings) -> AsyncIterator[list[Node]]:
 
 @contextlib.asynccontextmanager
 async def calling(node: Node) -> AsyncIterator[Caller]:
-    async with aiohttp.ClientSession(auto_decompress=False) as session:
+    async with aiohttp.ClientSession(
+        auto_decompress=False, skip_auto_headers=("Accept-Encoding",)
+    ) as session:
         yield Caller(node.settings.api_url, session)
 
 
