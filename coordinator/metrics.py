@@ -24,7 +24,7 @@ from coordinator.core.controller.fleet import see
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import fleet_figures
 from coordinator.core.types import ShardState
-from coordinator.leader import LeaderLoop
+from coordinator.leadership import Leadership
 from coordinator.replica import Replica
 
 PREFIX: Final = "shard_coordinator_"
@@ -60,7 +60,7 @@ class NodeMetrics(Collector):
     def __init__(
         self,
         replica: Replica,
-        leader: LeaderLoop,
+        leader: Leadership,
         clock: Clock,
         *,
         waiters: Callable[[], int],

@@ -15,6 +15,7 @@ from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
 from coordinator.core.commands import CreateNamespace
 from coordinator.core.types import Policy
 from coordinator.leader import LeaderLoop
+from coordinator.leadership import Leadership
 from coordinator.policy import merged
 from coordinator.replica import Replica, StateMachine
 from coordinator.settings import Settings
@@ -55,7 +56,8 @@ class Node:
         )
         self.replica = Replica(machine, self.consensus, Watches())
         self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
-        self.app = make_app(self.replica, self.leader, settings, clock=clock)
+        leadership = Leadership(self.leader, self.replica, clock)
+        self.app = make_app(self.replica, leadership, settings, clock=clock)
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(self.app, settings.limits)
 

@@ -15,7 +15,7 @@ from coordinator.api.routes import ROUTES
 from coordinator.api.serve import Server
 from coordinator.api.watch import Polls
 from coordinator.clock import Clock, SystemClock
-from coordinator.leader import LeaderLoop
+from coordinator.leadership import Leadership
 from coordinator.metrics import NodeMetrics
 from coordinator.replica import Replica
 from coordinator.settings import Settings
@@ -25,7 +25,7 @@ DESK: Final = web.AppKey("desk", Desk)
 
 def make_app(
     replica: Replica,
-    leader: LeaderLoop,
+    leader: Leadership,
     settings: Settings,
     *,
     clock: Clock | None = None,

@@ -22,7 +22,7 @@ from coordinator.api.watch import Polls
 from coordinator.clock import Clock
 from coordinator.consensus import Status
 from coordinator.core.namespace import NamespaceState
-from coordinator.leader import LeaderLoop
+from coordinator.leadership import Leadership
 from coordinator.metrics import NodeMetrics
 from coordinator.replica import Replica
 from coordinator.settings import Settings
@@ -38,7 +38,7 @@ class Desk:
     """What the handlers of one node share."""
 
     replica: Replica
-    leader: LeaderLoop
+    leader: Leadership
     settings: Settings
     clock: Clock
     polls: Polls

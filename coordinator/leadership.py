@@ -1,0 +1,257 @@
+"""What only a leader may answer: heartbeats, leaving, eviction, owners that are yet to be found.
+
+Each answer rests on a quorum that confirmed this leader after the question came, or on a commit.
+It decides nothing itself: the mind judges, the state machine rules.
+"""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+
+from coordinator.clock import Clock
+from coordinator.consensus import NotLeader
+from coordinator.core.commands import (
+    Applied,
+    DeclareShards,
+    Entry,
+    EvictExecutor,
+    JoinExecutor,
+    Outcome,
+    Reason,
+    Refused,
+    UpdateExecutor,
+)
+from coordinator.core.controller import Beat, Controller, Mind, Need
+from coordinator.core.controller.fleet import see
+from coordinator.core.controller.losses import close_command
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import CloseCause, Fate
+from coordinator.leader import LeaderLoop
+from coordinator.replica import Replica
+
+log = logging.getLogger("coordinator.leader")
+
+JUDGE_TRIES = 3
+"""A heartbeat is judged again after each commit it needed: a join, then at most an update."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeatAnswer:
+    """What an acknowledged heartbeat is told."""
+
+    lease_ttl_s: float
+    heartbeat_interval_s: float
+    status: str
+    revision: int
+    term: int
+    not_renewed: tuple[str, ...]
+
+
+class Leadership:
+    """The leader's word on questions that no other node may answer; NotLeader elsewhere."""
+
+    def __init__(self, loop: LeaderLoop, replica: Replica, clock: Clock) -> None:
+        self._loop = loop
+        self._replica = replica
+        self._clock = clock
+        self._declaring: dict[tuple[str, str], asyncio.Task[Outcome]] = {}
+        self.heartbeats_total: dict[str, int] = {}
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether this node leads and has said so to itself in its own term."""
+        return self._loop.is_leading
+
+    def _still(self, controller: Controller) -> None:
+        if self._loop.current() is not controller:
+            raise NotLeader(self._replica.consensus.status().leader)
+
+    def view(self, namespace: str) -> tuple[NamespaceState, Mind] | None:
+        """A namespace and the leader's mind of it; None if there is no such namespace."""
+        controller = self._loop.current()
+        state = self._replica.state.namespaces.get(namespace)
+        return None if state is None else (state, controller.mind(state, self._clock.monotonic()))
+
+    async def heartbeat(self, namespace: str, beat: Beat) -> BeatAnswer | Refused:
+        """Acknowledge a heartbeat, or say why not.
+
+        A quorum has confirmed this leader after the heartbeat arrived, and whatever the heartbeat
+        changes is committed, before it is answered.
+        """
+        controller = self._loop.current()
+        term = await self._replica.consensus.confirm_leadership()
+        answer = await self._acknowledge(controller, namespace, beat, term)
+        outcome = answer.reason if isinstance(answer, Refused) else "ok"
+        self.heartbeats_total[outcome] = self.heartbeats_total.get(outcome, 0) + 1
+        return answer
+
+    async def _acknowledge(
+        self, controller: Controller, namespace: str, beat: Beat, term: int
+    ) -> BeatAnswer | Refused:
+        for _ in range(JUDGE_TRIES):
+            self._still(controller)
+            state = self._replica.state.namespaces.get(namespace)
+            if state is None:
+                return Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {namespace!r}")
+            mind = controller.mind(state, self._clock.monotonic())
+            verdict = mind.judge(state, beat)
+            if isinstance(verdict, Refused):
+                return verdict
+            if verdict is None:
+                if mind.hear(state, beat):
+                    return _beat_answer(state, beat, term)
+                break
+            if verdict is Need.WAIT:
+                break
+            outcome = await (
+                self._join(state, mind, beat)
+                if verdict is Need.JOIN
+                else self._replica.execute(
+                    UpdateExecutor(
+                        namespace=namespace,
+                        executor=beat.executor,
+                        incarnation=beat.incarnation,
+                        profile=beat.profile,
+                    )
+                )
+            )
+            if isinstance(outcome, Refused):
+                return outcome
+        return Refused(Reason.RECOVERING, f"executor {beat.executor!r} is being decided upon")
+
+    async def _join(self, state: NamespaceState, mind: Mind, beat: Beat) -> Outcome:
+        """Let an incarnation in; the one it supersedes is not renewed from now on."""
+        record = state.executors.get(beat.executor)
+        if record is not None:
+            mind.leases.close(record.id, record.incarnation)
+        outcome = await self._replica.execute(
+            JoinExecutor(
+                namespace=state.info.name,
+                executor=beat.executor,
+                incarnation=beat.incarnation,
+                profile=beat.profile,
+                at_ms=self._clock.wall_ms(),
+                predecessor_dead=beat.predecessor_dead,
+            )
+        )
+        if isinstance(outcome, Applied):
+            mind.joined(beat.executor, self._clock.monotonic())
+            log.info("executor_joined namespace=%s executor=%s", state.info.name, beat.executor)
+        elif record is not None:
+            mind.leases.reopen(record.id, record.incarnation)
+        return outcome
+
+    async def leave(self, namespace: str, executor: str, incarnation: str) -> Outcome:
+        """The executor says that it has stopped everything: re-home what it still owns."""
+        found = self._find(namespace, executor)
+        if isinstance(found, Refused):
+            return found
+        state, mind = found
+        record = state.executors[executor]
+        if record.incarnation != incarnation:
+            return Refused(
+                Reason.INCARNATION_CLOSED,
+                f"incarnation {incarnation!r} of {executor!r} is over",
+                cause=state.closed.get((executor, incarnation), CloseCause.EXPIRED),
+            )
+        if record.predecessor is not None:
+            return await self.evict(namespace, executor, force=False)
+        return await self._close(state, mind, executor, CloseCause.LEFT)
+
+    async def evict(
+        self, namespace: str, executor: str, *, force: bool, entry: Entry | None = None
+    ) -> Outcome:
+        """Close an incarnation by order; `entry` is the same order under an idempotency key.
+
+        Its shards move when its lease has run out; with `force` at once, at the price that it may
+        act on them until then.
+        """
+        order = entry or EvictExecutor(namespace=namespace, executor=executor)
+        found = self._find(namespace, executor)
+        if isinstance(found, Refused):
+            return await self._replica.execute(order)  # remembered under its key, or refused alike
+        state, mind = found
+        incarnation = state.executors[executor].incarnation
+        mind.leases.close(executor, incarnation)
+        outcome = await self._replica.execute(order)
+        record = state.executors.get(executor)
+        if record is None or not record.evicted:
+            # Refused, or a repetition that meant an incarnation before this one.
+            mind.leases.reopen(executor, incarnation)
+        elif force and record.predecessor is None:
+            return await self._close(state, mind, executor, CloseCause.EVICTED)
+        return outcome
+
+    def _find(self, namespace: str, executor: str) -> tuple[NamespaceState, Mind] | Refused:
+        found = self.view(namespace)
+        if found is None:
+            return Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {namespace!r}")
+        if executor not in found[0].executors:
+            return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {executor!r}")
+        return found
+
+    async def _close(
+        self, state: NamespaceState, mind: Mind, executor: str, cause: CloseCause
+    ) -> Outcome:
+        controller = self._loop.current()
+        record = state.executors[executor]
+        mind.leases.close(record.id, record.incarnation)
+        fleet = see(state, mind, self._clock.monotonic())
+        command = close_command(
+            state, mind, fleet, record, cause=cause, at_ms=self._clock.wall_ms()
+        )
+        outcome = await self._replica.execute(command)
+        controller.learn(command, outcome, self._replica.state, self._clock.monotonic())
+        return outcome
+
+    async def owner_of(
+        self, namespace: str, key: str, *, create: bool, timeout_s: float
+    ) -> Refused | None:
+        """Make sure that a shard is known and, within `timeout_s`, that it has an owner.
+
+        None when it is known: the caller then reads the state as it is.
+        """
+        self._loop.current()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            state = self._replica.state.namespaces.get(namespace)
+            if state is None:
+                return Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {namespace!r}")
+            shard = state.shards.get(key)
+            if shard is None:
+                if not create:
+                    return Refused(Reason.SHARD_NOT_FOUND, f"no shard {key!r}")
+                outcome = await self._declare(namespace, key)
+                if isinstance(outcome, Refused):
+                    return outcome
+                continue
+            if shard.executor is not None or shard.fate is Fate.PARKED:
+                return None
+            left_s = deadline - time.monotonic()
+            if not await self._replica.watches.wait((namespace, None), state.revision, left_s):
+                return None
+
+    async def _declare(self, namespace: str, key: str) -> Outcome:
+        """Declare one shard once, however many ask for it at the same time."""
+        name = (namespace, key)
+        task = self._declaring.get(name)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(
+                self._replica.execute(DeclareShards(namespace=namespace, keys=(key,)))
+            )
+            self._declaring[name] = task
+            task.add_done_callback(lambda _: self._declaring.pop(name, None))
+        return await asyncio.shield(task)
+
+
+def _beat_answer(state: NamespaceState, beat: Beat, term: int) -> BeatAnswer:
+    policy = state.info.policy
+    return BeatAnswer(
+        lease_ttl_s=policy.lease_ttl_s,
+        heartbeat_interval_s=policy.heartbeat_interval_s,
+        status=state.status_of(state.executors[beat.executor]),
+        revision=state.revision,
+        term=term,
+        not_renewed=tuple(state.overdue_of(beat.executor)),
+    )
