@@ -182,6 +182,12 @@ class SimNode:
         elif error in DEFINITE:
             self._cluster.ledger.refuses(command)
 
+    def hand_over(self, target: str) -> None:
+        """Offers the leadership away, if it is held here and the target is caught up."""
+        if target in self.replica.peers:
+            self.replica.offer_leadership(target)
+            self._kick()
+
     def confirm(self) -> None:
         """A client's linearizable question."""
         ledger, world = self._cluster.ledger, self._cluster.world

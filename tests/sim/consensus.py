@@ -41,6 +41,7 @@ class Mix:
     batch_bytes: int
     chunk_bytes: int
     compaction_entries: int
+    size: int
     fault_every_s: tuple[float, float]
     burst: int
     """Most commands a client sends at once."""
@@ -69,6 +70,7 @@ class Scenario:
             batch_bytes=rng.choice([120, 400, 400, 65_536]),
             chunk_bytes=rng.choice([64, 256, 2048]),
             compaction_entries=rng.choice([10, 40, 40, 150, 100_000]),
+            size=rng.choice([3] * 9 + [5]),
             fault_every_s=rng.choice([(0.1, 0.6), (0.3, 1.5), (0.3, 1.5)]),
             burst=rng.choice([3, 20, 40]),
             has_crashes=rng.random() < 0.6,
@@ -79,6 +81,7 @@ class Scenario:
             "batch_bytes": self.mix.batch_bytes,
             "chunk_bytes": self.mix.chunk_bytes,
             "compaction_entries": self.mix.compaction_entries,
+            "size": self.mix.size,
         }
 
     def run(self) -> Outcome:
@@ -162,8 +165,9 @@ class Scenario:
                 self._isolate,
                 self._pause,
                 self._crash,
+                self._hand_over,
             ),
-            (4, 2, 1, 2, 2, 3),
+            (4, 2, 1, 2, 2, 3, 1),
         )[0]
         kind()
 
@@ -201,6 +205,11 @@ class Scenario:
             name = self.world.rng.choice(running)
             self.cluster.pause(name)
             self.world.after(self.world.rng.uniform(0.1, 3.0), self.cluster.resume, name)
+
+    def _hand_over(self) -> None:
+        for node in self.cluster.nodes.values():
+            if node.is_listening:
+                node.hand_over(self.world.rng.choice(self.cluster.names))
 
     def _crash(self) -> None:
         nodes = self.cluster.nodes

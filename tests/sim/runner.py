@@ -34,14 +34,14 @@ class Request:
 def run(request: Request, progress: TextIO | None = None) -> dict[str, object]:
     """The summary of all seeds asked for, those of the resume file included."""
     started = time.monotonic()
-    done = {o.seed: o for o in _read(request.resume) if o.seed in request.seeds}
+    done = {o.seed: o for o in _read(request) if o.seed in request.seeds}
     left = [seed for seed in request.seeds if seed not in done]
     told = started
     with contextlib.closing(_outcomes(left, request)) as outcomes, _file(request.resume) as kept:
         for outcome in outcomes:
             done[outcome.seed] = outcome
             if kept is not None:
-                kept.write(json.dumps(asdict(outcome)) + "\n")
+                kept.write(json.dumps({"without": request.without, **asdict(outcome)}) + "\n")
                 kept.flush()
             if outcome.what is not None and progress is not None:
                 print(f"seed {outcome.seed}: {outcome.what}", file=progress)
@@ -99,13 +99,16 @@ def _silence() -> None:
     logging.disable(logging.CRITICAL)
 
 
-def _read(path: Path | None) -> Iterator[Outcome]:
+def _read(request: Request) -> Iterator[Outcome]:
+    path = request.resume
     if path is None or not path.exists():
         return
     for line in path.read_text().splitlines():
         try:
-            yield Outcome(**json.loads(line))
-        except (ValueError, TypeError):
+            kept = json.loads(line)
+            if tuple(kept.pop("without")) == request.without:
+                yield Outcome(**kept)
+        except (ValueError, TypeError, KeyError):
             print(f"{path}: a line is not an outcome and is run again", file=sys.stderr)
 
 
