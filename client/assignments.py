@@ -52,7 +52,6 @@ class AssignmentPolls:
         self._rng: Final = rng
         self._suspect: Final = suspect  # told when a node says that the incarnation is over
         self._pace: Final = Pace()
-        self._poll: asyncio.Task[None] | None = None
         self._failures = 0
         self._answers_behind = 0
 
@@ -72,13 +71,13 @@ class AssignmentPolls:
     async def _poll_until_outdated(self) -> None:
         """One poll; given up when the machine no longer waits for what it asked."""
         incarnation, after = self._incarnation(), self._keeper.machine.cursor
+        changed = self._keeper.basis_changed
         poll = asyncio.create_task(self._poll_once(incarnation, after))
+        poll.add_done_callback(lambda _: changed.set())
         try:
             while not poll.done():
-                self._keeper.basis_changed.clear()
-                change = asyncio.create_task(self._keeper.basis_changed.wait())
-                await asyncio.wait({poll, change}, return_when=asyncio.FIRST_COMPLETED)
-                change.cancel()
+                changed.clear()
+                await changed.wait()
                 is_current = incarnation == self._incarnation()
                 if not is_current or self._keeper.machine.cursor != after:
                     break

@@ -59,7 +59,7 @@ class Executor:
     stops what nobody takes, and deregisters. When the coordinator ends the executor for good (a
     newer process under its name, an operator), the body is cancelled and `IncarnationClosed` is
     raised in its place. A lease that was lost and won again is no error: the shards stop, and
-    start again when they are assigned again.
+    start again when they are assigned again. `on_lease` is told each change of the lease's state.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Executor:
             clock=clock,
             concurrency_max=max_concurrent_callbacks,
             acknowledge=self._acks.add,
-            observe_state=on_lease or (lambda _: None),
+            observe_state=self._tell_state,
         )
         self._beats: Final = Heartbeats(
             self._profile,
@@ -140,6 +140,7 @@ class Executor:
             rng=self._rng,
             suspect=self._beats.hurry,
         )
+        self._on_lease: Final = on_lease
         self._tasks: list[asyncio.Task[None]] = []
         self._body: asyncio.Task[object] | None = None
         self._failure: BaseException | None = None
@@ -289,6 +290,11 @@ class Executor:
             await self._connection.send(call, timeout_s=_DEREGISTER_TIMEOUT_S)
         except errors.ShardCoordinatorError as error:
             _log.warning("deregister_failed executor=%s error=%s", self.name, error)
+
+    def _tell_state(self, state: LeaseState) -> None:
+        """User code hears of it in a turn of its own, where it cannot break what told it."""
+        if self._on_lease is not None:
+            asyncio.get_running_loop().call_soon(self._on_lease, state)
 
     # ----------------------------------------------------------------------------- failures
 

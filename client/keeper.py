@@ -125,9 +125,10 @@ class ShardKeeper:
     def close_incarnation(self) -> None:
         """The coordinator ended the incarnation: nothing may be acted on, everything stops."""
         self.lease.close()
-        self._state = LeaseState.LOST
+        was_lost, self._state = self._state is LeaseState.LOST, LeaseState.LOST
         self.feed(Closed())
-        self._observe_state(LeaseState.LOST)
+        if not was_lost:
+            self._observe_state(LeaseState.LOST)
 
     def open_incarnation(self) -> None:
         """A fresh incarnation begins; it has no lease yet."""

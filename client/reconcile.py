@@ -44,6 +44,9 @@ from client.lifecycle import (
 # soon enough for another executor to have a go.
 START_TRIES_MAX: Final = 3
 START_RETRY_S: Final = 0.25  # and four times that before the third try
+# Between the release by its owner and the grant, a shard may stand in no set of its target: what
+# was warmed up is kept that long. The contract's default for a release that hangs.
+PREPARED_LINGER_S: Final = 30.0
 ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
 
 
@@ -71,7 +74,7 @@ class _Life:
     was_prepared: bool = False
     was_started: bool = False
     tries: int = 0
-    retry_at: float = 0.0
+    retry_at: float = 0.0  # RESTING: of the next try; PREPARED: of the end of its patience
     error: str = ""
 
 
@@ -125,13 +128,16 @@ class Reconciler:
         }
 
     def wake_at(self) -> float | None:
-        """When the next failed start is tried again."""
-        resting = (
+        """When time alone changes something: a failed start is tried again, patience ends."""
+        if self._set is None:
+            return None
+        waiting = (
             life.retry_at
             for life in self._lives.values()
-            if life.phase is _Phase.RESTING and self._may_begin(life.key, life.epoch)
+            if (life.phase is _Phase.RESTING and self._may_begin(life.key, life.epoch))
+            or (life.phase is _Phase.PREPARED and life.key not in self._set.duties)
         )
-        return None if self._set is None else min(resting, default=None)
+        return min(waiting, default=None)
 
     def is_wanted(self, key: str) -> bool:
         """Whether a start or prepare that has not begun yet is still to happen."""
@@ -283,7 +289,7 @@ class Reconciler:
             case _Phase.RUNNING:
                 return self._stop(life) if self._must_stop(life) else self._adopt(life)
             case _Phase.PREPARED:
-                return self._go_on_prepared(life)
+                return self._go_on_prepared(life, now)
             case _Phase.RESTING | _Phase.FAILED:
                 return self._go_on_failed(life, now, is_new_set=is_new_set)
             case _:
@@ -327,7 +333,7 @@ class Reconciler:
         life.phase = _Phase.STOPPING
         return [Stop(life.key, life.epoch)]
 
-    def _go_on_prepared(self, life: _Life) -> list[Action]:
+    def _go_on_prepared(self, life: _Life, now: float) -> list[Action]:
         is_over = self._lease is LeaseState.LOST or self._is_leaving or life.is_orphan
         duty = self._duty(life.key)
         match duty:
@@ -339,12 +345,22 @@ class Reconciler:
                 life.phase, life.epoch = _Phase.STARTING, epoch
                 return [Start(life.key, epoch)]
             case (epoch, "prepare"):
+                life.retry_at = 0.0
                 if epoch == life.epoch:
                     return []
                 life.epoch = epoch  # another handoff of the same shard: it is warm already
                 return [Acknowledge(Outcome.PREPARED, life.key, epoch)]
+            case None:
+                return self._linger(life, now)
             case _:
-                return [] if self._set is None else self._stop(life)
+                return self._stop(life)
+
+    def _linger(self, life: _Life, now: float) -> list[Action]:
+        if self._set is None:
+            return []
+        if life.retry_at == 0.0:
+            life.retry_at = now + PREPARED_LINGER_S
+        return [] if now < life.retry_at else self._stop(life)
 
     def _go_on_failed(self, life: _Life, now: float, *, is_new_set: bool) -> list[Action]:
         duty = self._duty(life.key)

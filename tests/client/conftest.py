@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import itertools
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from client import Operator
 from client.errors import ShardCoordinatorError
@@ -13,6 +16,7 @@ from coordinator.node import Node
 from coordinator.settings import ApiSettings, NodeSettings, Settings
 
 NAMESPACE = "jobs"
+_NUMBERS = itertools.count(1)
 # Short enough that a lost lease is seen within a test, long enough for a busy machine.
 POLICY = {
     "lease_ttl_s": 1.5,
@@ -49,12 +53,12 @@ class Cluster:
     def endpoints(self) -> list[str]:
         return list(self.urls.values())
 
-    async def start(self) -> None:
+    async def start(self, namespace: str = NAMESPACE) -> None:
         await asyncio.gather(*(node.start() for node in self.nodes.values()))
         async with Operator(self.endpoints) as operator, asyncio.timeout(20):
             while True:
                 with contextlib.suppress(ShardCoordinatorError):
-                    await operator.create_namespace(NAMESPACE, policy=POLICY)
+                    await operator.create_namespace(namespace, policy=POLICY)
                     return
                 await asyncio.sleep(0.05)
 
@@ -65,9 +69,14 @@ class Cluster:
             await node.stop()
 
 
-@pytest.fixture
+def module_fixture(**options: Any) -> Any:
+    """An async fixture on the module's loop, where its nodes live."""
+    return pytest_asyncio.fixture(loop_scope="module", **options)
+
+
+@module_fixture(scope="module")
 async def cluster() -> AsyncIterator[Cluster]:
-    """One node with the open namespace `jobs`."""
+    """One node for the tests of a module; each takes a namespace of its own."""
     one = Cluster(1)
     await one.start()
     yield one
@@ -76,14 +85,23 @@ async def cluster() -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def three_nodes() -> AsyncIterator[Cluster]:
-    """Three nodes with the open namespace `jobs`."""
+    """Three nodes for one test."""
     three = Cluster(3)
     await three.start()
     yield three
     await three.stop()
 
 
-@pytest.fixture
+@module_fixture()
 async def operator(cluster: Cluster) -> AsyncIterator[Operator]:
     async with Operator(cluster.endpoints) as one:
         yield one
+
+
+@module_fixture()
+async def namespace(operator: Operator) -> AsyncIterator[str]:
+    """An open namespace that no other test uses."""
+    name = f"ns-{next(_NUMBERS)}"
+    await operator.create_namespace(name, policy=POLICY)
+    yield name
+    await operator.delete_namespace(name, force=True)

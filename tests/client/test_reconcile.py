@@ -22,7 +22,7 @@ from client.lifecycle import (
     Suspended,
     TimePassed,
 )
-from client.reconcile import ERROR_TEXT_MAX, START_TRIES_MAX, Reconciler
+from client.reconcile import ERROR_TEXT_MAX, PREPARED_LINGER_S, START_TRIES_MAX, Reconciler
 
 CLUSTER = "c1"
 
@@ -379,10 +379,20 @@ def test_a_grant_that_comes_while_preparing_starts_after_it():
     assert bench.tell(CallbackEnded("a")) == [Start("a", 6)]
 
 
-def test_a_prepared_shard_that_goes_elsewhere_is_stopped_but_not_released():
+def test_a_prepared_shard_stays_warm_while_its_owner_releases_it():
     bench = connected(has_prepare=True)
     bench.tell(assigned(2, a=(5, "prepare")), CallbackEnded("a"))
-    assert bench.tell(assigned(3)) == [Stop("a", 5)]
+    assert bench.tell(assigned(3)) == []
+    bench.now = PREPARED_LINGER_S - 0.1
+    assert bench.tell(TimePassed(), assigned(4, a=(6, "run"))) == [Start("a", 6)]
+
+
+def test_a_prepared_shard_that_goes_elsewhere_is_stopped_but_not_released():
+    bench = connected(has_prepare=True)
+    bench.tell(assigned(2, a=(5, "prepare")), CallbackEnded("a"), assigned(3))
+    bench.now = bench.machine.wake_at()
+    assert bench.now == PREPARED_LINGER_S
+    assert bench.tell(TimePassed()) == [Stop("a", 5)]
     assert bench.tell(CallbackEnded("a")) == []
     assert bench.machine.is_empty
 

@@ -190,6 +190,8 @@ class Lives(RuleBasedStateMachine):
         self.sent.append(assigned)
         self.feed(SetArrived(assigned))
         for _ in range(20):
+            self.now += 60.0
+            self.feed(TimePassed())
             for key in [k for k, s in self.state.items() if s not in ("warm", "running")]:
                 self.end(key)
         assert self.machine.held() == {key: epoch for key, (epoch, _) in wanted.items()}
