@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types contracts format sim system bench cover build clean
+.PHONY: help setup demo cluster test lint types contracts format sim system bench cover build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ $(VENV)/.done: pyproject.toml
 
 demo: setup ## three nodes, eight executors, real load: balance, drain, kill, compare (ARGS="--seconds N --json")
 	@$(BIN)/python -m bench.demo $(ARGS)
+
+cluster: setup ## three nodes on 127.0.0.1:7070, :7170 and :7270 until Ctrl-C, to try things out
+	@for n in 1 2 3; do $(BIN)/shard-coordinator --config configs/node-$$n.toml & pids="$$pids $$!"; done; \
+	trap "kill $$pids" INT TERM; wait; wait
 
 test: setup ## run every test (ARGS="tests/core -k name" narrows)
 	@$(BIN)/python -m pytest $(ARGS)
