@@ -5,6 +5,7 @@ caller. It must not know what the request is about.
 """
 
 import asyncio
+import io
 from collections.abc import Callable
 from typing import Final
 
@@ -87,7 +88,7 @@ class Forwarder:
             async with self._pool().request(
                 request.method,
                 URL(f"{leader_url}{request.raw_path}", encoded=True),
-                data=body or None,
+                data=io.BytesIO(body) if body else None,  # sent in pieces: large ones are many
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,

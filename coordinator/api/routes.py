@@ -155,7 +155,15 @@ _SERVICE: Final = (
     _service("/leader", service.leader, "200 on the leader only.", VERBOSE),
     _service("/metrics", service.metrics, "Prometheus or OpenMetrics text."),
     _service("/openapi.json", service.openapi, "The OpenAPI document."),
-    _service("/problems/{reason}", service.problem, "What a reason means."),
+    Route(
+        method="GET",
+        path="/problems/{reason}",
+        handler=service.problem,
+        audience="service",
+        summary="What a reason means.",
+        content_type="text/plain",
+        reasons=("route_not_found",),
+    ),
 )
 
 ROUTES: Final[tuple[Route, ...]] = (*_BUSIEST, *OPERATOR_ROUTES, *_SERVICE)

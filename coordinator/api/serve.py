@@ -105,7 +105,8 @@ class Server:
         try:
             response = await handler(request)
         except (Refusal, web.HTTPException, *_CONSENSUS_FAULTS) as fault:
-            response = self._problem(request_id, _as_refusal(request, fault))
+            refusal = as_refusal(fault, method=request.method, path=request.path)
+            response = self._problem(request_id, refusal)
         except Exception:
             log.exception("request_failed request_id=%s route=%s", request_id, _route_of(request))
             response = self._problem(request_id, Refusal("internal", "see the node's log"))
@@ -209,7 +210,8 @@ class Server:
         )
 
 
-def _as_refusal(request: web.Request, fault: Exception) -> Refusal:
+def as_refusal(fault: Exception, *, method: str, path: str) -> Refusal:
+    """What a caller is told of whatever ended its request."""
     match fault:
         case Refusal():
             return fault
@@ -217,11 +219,11 @@ def _as_refusal(request: web.Request, fault: Exception) -> Refusal:
             allowed = ", ".join(sorted(fault.allowed_methods))
             return Refusal(
                 "method_not_allowed",
-                f"{request.method} is none of {allowed}",
+                f"{method} is none of {allowed}",
                 headers={"Allow": allowed},
             )
         case web.HTTPNotFound():
-            return Refusal("route_not_found", f"no path {request.path[:200]!r}")
+            return Refusal("route_not_found", f"no path {path[:200]!r}")
         case NotLeader() | ProbeTimeout():
             return Refusal("no_leader", str(fault))
         case OutcomeUnknown():

@@ -138,7 +138,7 @@ _EXECUTORS: Final = (
             "cordon": (executors.cordon, "Place nothing on it.", told.ExecutorRecord),
             "uncordon": (executors.uncordon, "Place on it again.", told.ExecutorRecord),
         },
-        reasons=("namespace_not_found", "executor_not_found", "quota_exceeded"),
+        reasons=("namespace_not_found", "executor_not_found", "drain_not_found", "quota_exceeded"),
     ),
     _order(
         "POST",
@@ -158,7 +158,7 @@ _EXECUTORS: Final = (
             "cordon": (hosts.cordon, "Place nothing on a host.", told.HostView),
             "uncordon": (hosts.uncordon, "Place on a host again.", told.HostView),
         },
-        reasons=("namespace_not_found", "quota_exceeded"),
+        reasons=("namespace_not_found", "drain_not_found", "quota_exceeded"),
     ),
     _read(f"{NS}/drains", drains.list_all, "The drains in force.", told.DrainsAnswer),
     _read(
