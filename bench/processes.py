@@ -36,7 +36,8 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.stop_all()
+        # What matters was asked before; an end in order would only take time.
+        await self.kill_all()
 
     async def start(
         self,
@@ -117,12 +118,9 @@ class Processes:
             process.stdin.close()
         return status
 
-    async def stop_all(self) -> None:
-        """End everything: first politely, then outright."""
-        await asyncio.gather(
-            *[self._end(name, signal.SIGTERM) for name in list(self.running)],
-            return_exceptions=True,
-        )
+    async def kill_all(self) -> None:
+        """End everything outright."""
+        await asyncio.gather(*[self.kill(name) for name in list(self.running)])
 
 
 def free_ports(count: int) -> list[int]:
