@@ -304,8 +304,13 @@ class Links:
 
     def deliver(self, link: Link, message: Message) -> None:
         """Hands a message on; a ping has done its work by arriving."""
-        if message["type"] != "ping" and link.hello is not None:
+        if message["type"] == "ping" or link.hello is None:
+            return
+        try:
             self._received(link.hello.name, message)
+        except Exception:  # noqa: BLE001 - one bad message costs its link, not the loop
+            logger.exception("message_failed node=%s peer=%s", self.config.name, link.hello.name)
+            link.abort()
 
     # Everything else.
 

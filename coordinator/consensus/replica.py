@@ -5,6 +5,7 @@ Must not know sockets, tasks or the event loop: the simulator drives it with a v
 """
 
 import random
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -36,7 +37,8 @@ LIBRARY_MESSAGES: Final = frozenset(
     }
 )
 TICK_FAILURES_MAX: Final = 3
-"""One failed tick may be a passing fault; three in a row is a node that is deaf for good."""
+TICK_FAILURES_S: Final = 10.0
+"""One failed tick may be a passing fault; three within this time are a node that is deaf."""
 NEVER_S: Final = 1e9
 """Compaction goes by size alone: an idle log need not be compacted."""
 
@@ -68,7 +70,7 @@ class Replica:
         self.cures = tuple(cures)
         self._clock = clock
         self._members = {peer: Member(peer) for peer in self.peers}
-        self._failures = 0
+        self._failures: deque[float] = deque(maxlen=TICK_FAILURES_MAX)
         self._heard_at_s: float | None = None
         self._port = Port(self._from_library)
         blueprint = self._draw(machine)
@@ -76,6 +78,7 @@ class Replica:
         self.snapshots.clock = lambda: self.now
         self.entry_bytes_max = blueprint.entry_bytes_max
         self.in_flight_max = blueprint.in_flight_max
+        self.log_bytes_max = blueprint.log_bytes_max
         self.link_policy = blueprint.links
         self.is_congested: Callable[[str], bool] = lambda _peer: False
         library.use_clock(clock)
@@ -171,6 +174,8 @@ class Replica:
             raise NotLeader(self.leader)
         if self.in_flight_max is not None and in_flight >= self.in_flight_max:
             raise Overloaded(f"{in_flight} proposals are waiting")
+        if self.log_bytes_max is not None and self.engine.log.size_bytes > self.log_bytes_max:
+            raise Overloaded(f"{self.engine.log.size_bytes} bytes of log are kept")
         self.engine._applyCommand(payload, answer, library.REGULAR)
 
     def confirm(self, confirmed: Confirmed) -> None:
@@ -191,28 +196,32 @@ class Replica:
     def step(self) -> None:
         """One tick of the library and of the cures; call it once for all that came in."""
         self._wind()
+        try:
+            self._tick()
+        except Exception:  # noqa: BLE001 - counted, and fatal when it repeats
+            logger.exception("tick_failed node=%s", self.name)
+            self._failures.append(self.now)
+            if self._failures[0] > self.now - TICK_FAILURES_S and (
+                len(self._failures) == TICK_FAILURES_MAX
+            ):
+                self.fail("the tick fails again and again")
+        if self.engine.applied_index > self.engine.commit_index:
+            self.fail(f"applied {self.engine.applied_index} above {self.engine.commit_index}")
+
+    def _tick(self) -> None:
         for before_step in self._before_step:
             before_step()
         engine = self.engine
-        try:
-            if engine.log.size_bytes > self.config.compaction_min_bytes:
-                engine.forceLogCompaction()
-            engine.doTick(0.0)
-            if engine.is_leader and (
-                engine.sent != (engine.last_index, engine.commit_index) or self.snapshots.is_sending
-            ):
-                engine.replicate()
-            self._failures = 0
-        except Exception:  # noqa: BLE001 - counted, and fatal when it repeats
-            self._failures += 1
-            logger.exception("tick_failed node=%s in_a_row=%d", self.name, self._failures)
-            if self._failures >= TICK_FAILURES_MAX:
-                self.fail("the tick fails again and again")
+        if engine.log.size_bytes > self.config.compaction_min_bytes:
+            engine.forceLogCompaction()
+        engine.doTick(0.0)
+        if engine.is_leader and (
+            engine.sent != (engine.last_index, engine.commit_index) or self.snapshots.is_sending
+        ):
+            engine.replicate()
         for after_step in self._after_step:
             after_step()
         self.probe.step()
-        if engine.applied_index > engine.commit_index:
-            self.fail(f"applied {engine.applied_index} above commit {engine.commit_index}")
 
     def _wind(self) -> None:
         library.use_clock(self._clock)

@@ -33,6 +33,7 @@ class Blueprint:
     apply: Callable[[int, bytes], object]
     entry_bytes_max: int | None = None
     in_flight_max: int | None = None
+    log_bytes_max: int | None = None
     links: LinkPolicy = field(default_factory=LinkPolicy)
 
 

@@ -13,6 +13,8 @@ from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, Member, l
 
 BATCH_BYTES: Final = 2 << 20
 """Twice the largest entry, so that no entry is ever split (the splitting is wrong)."""
+LOG_BYTES_MAX: Final = 256 << 20
+"""A log that no compaction shortens is not committed; it may not eat the machine."""
 ERROR_TEXT_MAX: Final = 200
 
 
@@ -66,6 +68,7 @@ class Bounded(Cure):
         blueprint.settings["commandsWaitLeader"] = False
         blueprint.entry_bytes_max = ENTRY_BYTES_MAX
         blueprint.in_flight_max = IN_FLIGHT_MAX
+        blueprint.log_bytes_max = LOG_BYTES_MAX
 
     def before_step(self) -> None:
         """A peer that does not read is not sent more: what it lacks stays in the log."""

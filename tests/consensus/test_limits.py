@@ -1,0 +1,205 @@
+"""What `journal-floor`, `total-apply`, `bounded`, `once` and `membership-gate` prevent."""
+
+import pytest
+
+from coordinator.consensus import ENTRY_BYTES_MAX, ApplyFailed, Overloaded, TooLarge
+from coordinator.consensus.library import NOT_LEADER, SUCCESS, UNKNOWN_OUTCOME, Member
+from tests.consensus.cluster import Register
+from tests.consensus.lab import Lab, entry
+from tests.consensus.test_replication import send_snapshot, snapshot
+
+# journal-floor
+
+
+@pytest.mark.parametrize(("without", "ends"), [((), False), (("journal-floor",), True)])
+@pytest.mark.parametrize("cut", ["deleteEntriesTo", "deleteEntriesFrom"])
+def test_a_cut_past_the_end_leaves_a_working_node_only_with_the_cure(without, ends, cut):
+    lab = Lab(*without)
+    lab.follow(entries=[entry(2, 1), entry(3, 1)])
+    getattr(lab.engine.log, cut)(0 if cut == "deleteEntriesFrom" else 99)
+    if ends:
+        assert len(lab.engine.log) == 0
+        lab.pass_s(2.0)
+        assert "tick fails" in lab.replica.fatal
+    else:
+        assert len(lab.engine.log) >= 1
+        lab.step()
+        assert lab.replica.fatal is None
+
+
+def test_a_log_knows_its_size_whatever_is_cut():
+    lab = Lab()
+    log = lab.engine.log
+    before = log.size_bytes
+    lab.follow(entries=[entry(index, 1, b"12345") for index in range(2, 12)])
+    assert log.size_bytes == before + 60
+    log.deleteEntriesFrom(6)
+    assert log.size_bytes == before + 30
+    log.deleteEntriesTo(3)
+    assert log.size_bytes == 18
+    log.clear()
+    assert log.size_bytes == 0
+
+
+# total-apply
+
+
+class Poisoned(Register):
+    def apply(self, index, payload):
+        if payload == b"poison":
+            raise ZeroDivisionError("poison")
+        return super().apply(index, payload)
+
+
+def with_poison(*without):
+    lab = Lab(*without, machine=Poisoned())
+    lab.lead()
+    for payload in (b"before", b"poison", b"after"):
+        lab.propose(payload)
+    lab.step()
+    lab.acknowledge("n2")
+    for _ in range(4):
+        lab.step()
+    return lab
+
+
+def test_an_entry_the_machine_raises_on_is_answered_with_a_value_and_the_next_is_applied():
+    lab = with_poison()
+    assert lab.machine.values == ["before", "after"]
+    failed = ApplyFailed(4, "ZeroDivisionError: poison")
+    assert lab.answers == [(1, SUCCESS), (failed, SUCCESS), (2, SUCCESS)]
+    assert lab.replica.fatal is None
+
+
+def test_without_total_apply_one_entry_stops_the_node_and_it_says_so():
+    lab = with_poison("total-apply")
+    assert lab.machine.values == ["before"]
+    assert "tick fails" in lab.replica.fatal
+
+
+# bounded
+
+
+@pytest.mark.parametrize(("without", "refused"), [((), True), (("bounded",), False)])
+def test_a_payload_above_the_limit_is_refused_only_with_the_cure(without, refused):
+    lab = Lab(*without)
+    lab.lead()
+    lab.propose(b"x" * ENTRY_BYTES_MAX)
+    if refused:
+        with pytest.raises(TooLarge):
+            lab.propose(b"x" * (ENTRY_BYTES_MAX + 1))
+    else:
+        lab.propose(b"x" * (ENTRY_BYTES_MAX + 1))
+
+
+@pytest.mark.parametrize(("without", "refused"), [((), True), (("bounded",), False)])
+def test_one_proposal_too_many_is_refused_only_with_the_cure(without, refused):
+    lab = Lab(*without)
+    lab.lead()
+    lab.replica.propose(b"x", print, 19_999)
+    if refused:
+        with pytest.raises(Overloaded):
+            lab.replica.propose(b"x", print, 20_000)
+    else:
+        lab.replica.propose(b"x", print, 20_000)
+
+
+@pytest.mark.parametrize(("without", "refused"), [((), True), (("bounded",), False)])
+def test_a_log_that_nobody_acknowledges_stops_growing_only_with_the_cure(without, refused):
+    lab = Lab(*without)
+    lab.lead()
+    lab.engine.log.size_bytes = (256 << 20) + 1
+    if refused:
+        with pytest.raises(Overloaded):
+            lab.propose()
+    else:
+        lab.propose()
+
+
+def test_the_largest_entries_are_never_split():
+    lab = Lab()
+    lab.lead()
+    for _ in range(4):
+        lab.propose(b"x" * ENTRY_BYTES_MAX)
+    lab.step()
+    appends = lab.sent("n3", "append_entries")
+    assert [len(m["entries"]) for m in appends] == [2, 2]
+    assert not any("transmission" in m for m in appends)
+
+
+@pytest.mark.parametrize(("without", "sent"), [((), False), (("bounded",), True)])
+def test_a_peer_that_does_not_read_is_sent_nothing_more_only_with_the_cure(without, sent):
+    lab = Lab(*without)
+    lab.lead()
+    lab.replica.is_congested = lambda peer: peer == "n3"
+    lab.propose()
+    lab.step()
+    assert len(lab.sent("n2", "append_entries")) == 1
+    lab.propose()
+    lab.step()
+    assert bool(lab.sent("n3", "append_entries")) is sent
+    lab.replica.is_congested = lambda _peer: False
+    lab.pass_s(0.15)
+    assert lab.sent("n3", "append_entries")
+    assert Member("n3") in lab.engine.connected
+
+
+# once
+
+
+def deposed_with_a_queue(*without):
+    """A proposal is queued here when another leader appears."""
+    lab = Lab(*without)
+    term = lab.lead()
+    lab.propose()
+    lab.follow(term=term + 1, leader="n3", prev=(2, term), entries=[entry(3, term + 1)])
+    lab.step()
+    return lab
+
+
+def test_a_proposal_that_was_queued_when_the_leadership_went_is_refused_not_forwarded():
+    lab = deposed_with_a_queue()
+    assert lab.answers == [(None, NOT_LEADER)]
+    assert lab.sent("n3", "apply_command") == []
+
+
+def test_without_once_a_queued_proposal_is_forwarded_and_may_never_be_answered():
+    lab = deposed_with_a_queue("once")
+    assert lab.answers == []
+    assert len(lab.sent("n3", "apply_command")) == 1
+
+
+@pytest.mark.parametrize(("without", "appended"), [((), False), (("once",), True)])
+def test_nobody_appends_through_another_node_only_with_the_cure(without, appended):
+    lab = Lab(*without)
+    lab.lead()
+    lab.hear("n2", "apply_command", command=b"\0x")
+    lab.step()
+    assert (lab.engine.last_index == 3) is appended
+
+
+@pytest.mark.parametrize(("without", "answers"), [((), [(None, UNKNOWN_OUTCOME)]), (("once",), [])])
+def test_a_proposal_that_a_snapshot_covers_is_answered_only_with_the_cure(without, answers):
+    lab = Lab(*without)
+    term = lab.lead()
+    lab.propose()
+    lab.step()
+    send_snapshot(lab, snapshot(8, term + 1), term=term + 1)
+    lab.step()
+    assert lab.engine.applied_index == 8
+    assert lab.answers == answers
+
+
+# membership-gate
+
+
+def test_no_message_changes_the_members():
+    lab = Lab()
+    lab.lead()
+    lab.hear("n2", "apply_command", command=b"\2" + b"\x93\xa3add\xa2n4\xa2n4")
+    lab.follow(
+        term=9, leader="n2", prev=(2, 1), entries=[(b"\2\x93\xa3add\xa2n4\xa2n4", 3, 9)], commit=3
+    )
+    lab.step()
+    assert {node.id for node in lab.engine.otherNodes} == {"n2", "n3"}
+    assert lab.machine.values == []

@@ -1,0 +1,251 @@
+"""What `prefix-match`, `ack-term`, `reset-order` and `snapshot-cap` prevent, message by message."""
+
+import pytest
+
+from coordinator.consensus.codec import seal_snapshot
+from coordinator.consensus.library import SUCCESS, Member
+from tests.consensus.lab import Lab, entry
+
+FOUR = [entry(index, 1) for index in (2, 3, 4, 5)]
+
+
+def acknowledged_follower(*without):
+    """n1 has acknowledged the entries 2 to 5 of the leader n2."""
+    lab = Lab(*without)
+    lab.follow(entries=FOUR)
+    (ack,) = lab.sent("n2", "next_node_idx")
+    assert (ack["next_node_idx"], ack["success"]) == (6, True)
+    return lab
+
+
+# prefix-match
+
+
+def test_a_late_resend_drops_no_acknowledged_entry():
+    lab = acknowledged_follower()
+    lab.follow(entries=FOUR[:2])
+    assert lab.engine.last_index == 5
+    (ack,) = lab.sent("n2", "next_node_idx")
+    assert (ack["next_node_idx"], ack["success"]) == (4, True)  # what this message proved
+
+
+def test_without_prefix_match_a_late_resend_drops_acknowledged_entries():
+    lab = acknowledged_follower("prefix-match")
+    lab.follow(entries=FOUR[:2])
+    assert lab.engine.last_index == 3
+
+
+def test_an_old_empty_append_drops_nothing_and_commits_no_further_than_it_proves():
+    lab = acknowledged_follower()
+    lab.follow(prev=(3, 1), commit=5)
+    assert lab.engine.last_index == 5
+    assert lab.engine.commit_index == 3
+
+
+def test_a_real_conflict_still_cuts_the_log():
+    lab = acknowledged_follower()
+    lab.follow(term=2, leader="n3", entries=[FOUR[0], entry(3, 2)])
+    assert lab.log() == [(1, 0), (2, 1), (3, 2)]
+
+
+def test_a_conflict_below_the_commit_index_ends_the_node_instead_of_forking_it():
+    lab = acknowledged_follower()
+    lab.follow(prev=(5, 1), commit=5)
+    lab.follow(term=2, leader="n3", entries=[entry(2, 2)])
+    assert lab.engine.last_index == 5
+    assert "conflicts below the commit index" in lab.replica.fatal
+
+
+@pytest.mark.parametrize(("without", "expected"), [((), 9), (("prefix-match",), 5)])
+def test_an_acknowledgement_rewinds_nothing_only_with_the_cure(without, expected):
+    lab = Lab(*without)
+    lab.lead()
+    for _ in range(6):
+        lab.propose()
+    lab.step()
+    assert lab.engine.next_index[Member("n2")] == 9
+    lab.acknowledge("n2", 4)
+    assert lab.match("n2") == 4
+    assert lab.engine.next_index[Member("n2")] == expected
+
+
+# ack-term
+
+
+@pytest.mark.parametrize(("without", "commit"), [((), 2), (("ack-term",), 3)])
+def test_an_acknowledgement_of_another_term_commits_nothing_only_with_the_cure(without, commit):
+    lab = Lab(*without)
+    term = lab.lead()
+    lab.propose()
+    lab.step()
+    lab.acknowledge("n3", 3, term=term + 7)
+    lab.step()
+    assert lab.engine.commit_index == commit
+
+
+def test_every_message_carries_the_term_of_its_sender():
+    lab = Lab()
+    lab.lead()
+    lab.propose()
+    lab.step()
+    messages = lab.sent()
+    assert messages
+    assert {message["stamp"] for message in messages} == {lab.engine.term}
+
+
+# reset-order
+
+
+def mismatches(*without):
+    """The answers to two pipelined appends that both lie beyond the local log."""
+    lab = acknowledged_follower(*without)
+    lab.follow(prev=(5, 1), commit=3)  # 3 is committed here, 4 and 5 may still be cut
+    lab.sent()
+    lab.follow(term=2, leader="n3", prev=(5, 2))
+    lab.follow(term=2, leader="n3", prev=(9, 2))
+    return [message["next_node_idx"] for message in lab.sent("n3", "next_node_idx")]
+
+
+def test_pipelined_mismatches_agree_on_the_entry_behind_the_commit_index():
+    assert mismatches() == [4, 4]
+
+
+def test_without_reset_order_pipelined_mismatches_contradict_each_other():
+    assert mismatches("reset-order") == [5, 6]
+
+
+# snapshot-cap
+
+
+def uncommitted_tail(*without):
+    """n1 holds 2 to 5 of a former leader, none of it committed; n3 leads the next term."""
+    lab = acknowledged_follower(*without)
+    lab.step()
+    assert lab.engine.commit_index == 1
+    return lab
+
+
+def send_snapshot(lab, sealed, parts=3, term=2, commit=9):
+    size = len(sealed) // parts + 1
+    chunks = [sealed[at : at + size] for at in range(0, len(sealed), size)]
+    for number, chunk in enumerate([*chunks, b""]):
+        is_last = number == len(chunks)
+        lab.hear(
+            "n3",
+            "append_entries",
+            term=term,
+            commit_index=commit,
+            serialized=(chunk, number == 0, is_last),
+            stamp=term,
+        )
+
+
+def snapshot(index, term, values='["snapshot"]'):
+    return seal_snapshot((entry(index - 1, term), entry(index, term)), values.encode())
+
+
+@pytest.mark.parametrize(("without", "commit"), [((), 1), (("snapshot-cap",), 5)])
+def test_a_snapshot_that_is_not_installed_yet_commits_nothing_only_with_the_cure(without, commit):
+    lab = uncommitted_tail(*without)
+    lab.hear("n3", "append_entries", term=2, commit_index=9, serialized=None, stamp=2)
+    assert lab.engine.commit_index == commit
+    lab.hear(
+        "n3", "append_entries", term=2, commit_index=9, serialized=(b"x", True, False), stamp=2
+    )
+    assert lab.engine.commit_index == commit
+
+
+def test_an_installed_snapshot_replaces_state_and_log_and_is_acknowledged():
+    lab = uncommitted_tail()
+    lab.sent()
+    send_snapshot(lab, snapshot(8, 2))
+    assert lab.machine.values == ["snapshot"]
+    assert lab.log() == [(7, 2), (8, 2)]
+    assert (lab.engine.commit_index, lab.engine.applied_index) == (8, 8)
+    (ack,) = lab.sent("n3", "next_node_idx")
+    assert (ack["next_node_idx"], ack["success"]) == (9, True)
+
+
+@pytest.mark.parametrize(("without", "acks"), [((), 0), (("snapshot-cap",), 1)])
+def test_a_corrupt_snapshot_is_never_acknowledged_only_with_the_cure(without, acks):
+    lab = uncommitted_tail(*without)
+    lab.sent()
+    sealed = bytearray(snapshot(8, 2))
+    sealed[-1] ^= 1
+    send_snapshot(lab, bytes(sealed), commit=1)
+    assert lab.machine.values == []
+    assert lab.log()[-1] == (5, 1)
+    assert len(lab.sent("n3", "next_node_idx")) == acks
+
+
+def test_a_snapshot_the_machine_cannot_restore_is_never_acknowledged():
+    lab = uncommitted_tail()
+    lab.sent()
+    send_snapshot(lab, snapshot(8, 2, "not json"))
+    assert lab.log()[-1] == (5, 1)
+    assert lab.engine.applied_index == 1
+    assert lab.sent("n3", "next_node_idx") == []
+
+
+def test_a_snapshot_of_what_is_held_keeps_the_entries_behind_it():
+    lab = acknowledged_follower()
+    send_snapshot(lab, snapshot(4, 1), term=1)
+    assert lab.log()[-1] == (5, 1)  # acknowledged, maybe committed with this node's word
+    assert lab.engine.commit_index == 4
+    ack = lab.sent("n3", "next_node_idx")[-1]
+    assert (ack["next_node_idx"], ack["success"]) == (5, True)
+    lab.step()
+    assert lab.machine.values == ["x", "x", "x"]
+
+
+def test_without_snapshot_cap_a_snapshot_of_what_is_held_drops_acknowledged_entries():
+    lab = acknowledged_follower("snapshot-cap")
+    send_snapshot(lab, snapshot(4, 1), term=1)
+    assert lab.log()[-1] == (4, 1)
+
+
+def compact(lab):
+    for _ in range(4):
+        lab.step()
+    assert lab.engine.first_index > 2
+    lab.sent()
+
+
+def test_a_leader_sends_a_bounded_share_of_a_snapshot_in_one_step():
+    lab = Lab(compaction_min_entries=4)
+    lab.lead()
+    lab.replica.snapshots.chunk_bytes = 4
+    for _ in range(12):
+        lab.propose(b"0123456789")
+    lab.step()
+    lab.acknowledge("n2")
+    lab.step()
+    assert [error for _, error in lab.answers] == [SUCCESS] * 12
+    compact(lab)
+    lab.acknowledge("n3", 1, reset=True, success=False)  # n3 has nothing
+    shares = []
+    for _ in range(30):
+        lab.now += 0.03
+        lab.step()
+        shares.append([m for m in lab.sent("n3", "append_entries") if "serialized" in m])
+    whole = b"".join(m["serialized"][0] for share in shares for m in share)
+    assert max(map(len, shares)) <= 9
+    assert sum(map(len, shares)) > 20
+    assert whole[: len(lab.replica.snapshots._sealed)] == lab.replica.snapshots._sealed
+
+
+@pytest.mark.parametrize(("without", "limit"), [((), 1), (("snapshot-cap",), 100)])
+def test_a_snapshot_that_is_being_made_is_no_spin_only_with_the_cure(without, limit):
+    lab = Lab(*without, compaction_min_entries=4)
+    lab.lead()
+    for _ in range(12):
+        lab.propose()
+    lab.step()
+    lab.acknowledge("n2")
+    compact(lab)
+    lab.replica.snapshots._pending = True  # as between the two ticks of a compaction
+    lab.acknowledge("n3", 1, reset=True, success=False)
+    lab.engine.replicate()
+    empty = [m for m in lab.sent("n3", "append_entries") if "serialized" in m]
+    assert len(empty) >= 1
+    assert (len(empty) <= limit) is (limit == 1)
