@@ -18,6 +18,7 @@ EVERYWHERE: Final = ("invalid", "internal")
 """Reasons that any path can answer with."""
 WITH_BODY: Final = ("unsupported_media", "too_large")
 WITH_LEADER: Final = ("no_leader",)
+WITH_STATE: Final = ("recovering",)
 
 _VARIABLES: Final[Mapping[str, str]] = {
     "namespace": "Matches [a-z0-9][a-z0-9._-]{0,62}.",
@@ -66,6 +67,8 @@ def reasons_of(route: Route) -> tuple[str, ...]:
     reasons = {*route.reasons, *EVERYWHERE}
     if route.body is not None:
         reasons |= {*WITH_BODY}
+    if route.path.startswith("/v1/namespaces"):
+        reasons |= {*WITH_STATE}
     if route.leader is Leader.MUST or any(p.name == "consistency" for p in route.parameters):
         reasons |= {*WITH_LEADER}
     return tuple(reason for reason in PROBLEMS if reason in reasons)

@@ -172,11 +172,13 @@ def route_of(method: str, path: str) -> Route | None:
     parts = path.partition("?")[0].split("/")
     for route in ROUTES:
         pattern = route.path.split("/")
+        takes = route.method == method or (method == "HEAD" and route.audience == "service")
         if (
-            len(pattern) == len(parts)
-            and (route.method == method or (method == "HEAD" and route.audience == "service"))
+            takes
+            and len(pattern) == len(parts)
+            and all(parts[1:])
             and all(
-                want in ("", have) or want.startswith("{")
+                want == have or want.startswith("{")
                 for want, have in zip(pattern, parts, strict=True)
             )
         ):
