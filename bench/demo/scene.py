@@ -59,6 +59,9 @@ class Scene:
     executors: dict[str, str] = field(default_factory=dict)
     """Name -> what became of it: "active", "draining", "drained", "killed"."""
     balance: Balance | None = None
+    """The last one in which every shard was measured."""
+    unmeasured: int = 0
+    """Shards of whose load the leader has not heard yet."""
     spreads: deque[float] = field(default_factory=lambda: deque(maxlen=SPREADS_SHOWN))
     moves: int = 0
     drain: str = ""

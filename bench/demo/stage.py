@@ -143,11 +143,17 @@ class Stage:
         """Until cancelled: keep the scene up to date."""
         while True:
             with contextlib.suppress(ShardCoordinatorError):
-                self.scene.balance = await self.balance(LOOK_TIMEOUT_S)
-                self.scene.spreads.append(self.scene.balance.spread)
+                self._show(await self.balance(LOOK_TIMEOUT_S))
             await self._look_at_nodes()
             await self._look_at_executors()
             await asyncio.sleep(LOOK_S)
+
+    def _show(self, balance: Balance) -> None:
+        """A leader that is new has heard of some shards only; figures of a part say nothing."""
+        self.scene.unmeasured = balance.unmeasured
+        if not balance.unmeasured:
+            self.scene.balance = balance
+            self.scene.spreads.append(balance.spread)
 
     async def _look_at_nodes(self) -> None:
         sights = await asyncio.gather(*[self.nodes.sight(name) for name in self.nodes.living])

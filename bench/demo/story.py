@@ -20,7 +20,7 @@ SECONDS_MIN: Final = 40.0
 """Starts and faults take about 20 s whatever happens; the rest is needed to see a balance."""
 FAULTS_S: Final = 22.0
 """What starting, draining, killing and watching take, with some air."""
-HASH_SHARE: Final = 0.36
+HASH_SHARE: Final = 0.5
 """Of the remaining time: seeing the load under hash placement. The rest is for balancing."""
 CALM_S: Final = 3.0
 """No pass with a move, and none under way, for so long: three passes. It has settled."""

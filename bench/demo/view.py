@@ -65,6 +65,8 @@ def _line(scene: Scene) -> str:
             f"spread {balance.spread:.3f} (best {balance.best_possible:.3f})  load"
             f" {balance.hottest:.2f}/{balance.mean:.2f}/{balance.coldest:.2f}"
         )
+    if scene.unmeasured:
+        figures += f" (load of {scene.unmeasured} shards not heard yet)"
     drain = f"  {scene.drain}" if scene.drain else ""
     return (
         f"{scene.passed_s:5.1f} s  [{scene.phase}] {figures}  moves {scene.moves}"
@@ -127,7 +129,8 @@ def _figures(scene: Scene) -> RenderableType:
         table.add_row(
             "load",
             f"hottest {balance.hottest:.0%}   mean {balance.mean:.0%}"
-            f"   coldest {balance.coldest:.0%}   balancer {balance.mode}",
+            f"   coldest {balance.coldest:.0%}   balancer {balance.mode}"
+            + (f"   ({scene.unmeasured} shards not heard yet)" if scene.unmeasured else ""),
         )
         table.add_row(
             "spread",

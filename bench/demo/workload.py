@@ -18,9 +18,9 @@ three departures would say nothing about balance."""
 DAYS: Final = 56
 HOUR_S: Final = 1.0
 """An hour of data per second: the demo's horizon of 24 s is then more than one day of them."""
-CAPACITY: Final = 12.0
+CAPACITY: Final = 16.0
 """Departures an hour that one executor counts as its capacity: eight of them then run at about
-60 %, as one would size a fleet."""
+45 %, so that the five that are left in the end are not overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
