@@ -94,8 +94,10 @@ class Connection:
         is_outcome_unknown = False
         while True:
             left_s = max(deadline - self._monotonic(), 0.0)
+            is_cut_short = left_s < self._attempt_timeout_s
+            try_s = left_s if is_cut_short else self._attempt_timeout_s
             try:
-                return await self._attempt(call, key, min(self._attempt_timeout_s, left_s))
+                return await self._attempt(call, key, try_s, is_cut_short=is_cut_short)
             except (errors.Unavailable, errors.RateLimited) as failure:
                 failures += 1
                 is_outcome_unknown |= call.is_mutation and _may_have_happened(failure)
@@ -126,7 +128,9 @@ class Connection:
             case _:
                 return full_jitter_s(failures, self._rng)
 
-    async def _attempt(self, call: Call[T], key: str, timeout_s: float) -> Response:
+    async def _attempt(
+        self, call: Call[T], key: str, timeout_s: float, *, is_cut_short: bool = False
+    ) -> Response:
         url = self._endpoints.pick(needs_leader=call.needs_leader)
         try:
             response = await self._transport.request(
@@ -137,7 +141,8 @@ class Connection:
                 timeout_s=timeout_s,
             )
         except TransportFailed as failure:
-            self._endpoints.observe_failure(url, self._monotonic())
+            if not (failure.has_timed_out and is_cut_short):  # the caller's hurry is no fault of it
+                self._endpoints.observe_failure(url, self._monotonic())
             raise _no_answer(url, failure) from failure
         if leader := response.headers.get("x-leader"):
             self._endpoints.observe_leader(leader, self._monotonic())

@@ -174,7 +174,8 @@ class Router:
         while True:
             await asyncio.sleep(self._pace.delay_s(self._clock()))
             try:
-                await self._poll(POLL_WAIT_S)
+                # After a failure an answer at once, so that the table is known to be good again.
+                await self._poll(0.0 if self._failures else POLL_WAIT_S)
                 self._failures = 0
             except errors.ShardCoordinatorError as error:
                 await self._failed(error)
