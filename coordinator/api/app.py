@@ -12,7 +12,7 @@ from coordinator.api.forward import Forwarder
 from coordinator.api.openapi import document
 from coordinator.api.route import HEARTBEAT_BYTES
 from coordinator.api.routes import ROUTES
-from coordinator.api.serve import Server
+from coordinator.api.serve import Server, unmatched
 from coordinator.api.watch import Polls
 from coordinator.clock import Clock, SystemClock
 from coordinator.leadership import Leadership
@@ -48,13 +48,14 @@ def make_app(
         openapi=document(ROUTES),
     )
     server = Server(desk)
-    app = web.Application(middlewares=[server.around], client_max_size=HEARTBEAT_BYTES)
+    app = web.Application(client_max_size=HEARTBEAT_BYTES)
     app[DESK] = desk
     for route in ROUTES:
         handler = server.bind(route)
         app.router.add_route(route.method, route.pattern, handler)
         if route.audience == "service":  # some load balancers ask by HEAD
             app.router.add_route("HEAD", route.pattern, handler)
+    app.router.add_route("*", "/{path:.*}", server.wrapped(unmatched(ROUTES), "none"))
     app.on_shutdown.append(_release)
     app.cleanup_ctx.append(_pool)
     return app

@@ -82,7 +82,6 @@ class Call(Generic[Body]):
     request: web.Request
     body: Body
     payload: bytes
-    request_id: str
     is_msgpack: bool = False
     """Whether the caller wants msgpack where the route offers it."""
 
@@ -125,7 +124,10 @@ class Call(Generic[Body]):
     @property
     def key(self) -> str:
         """The shard key in the path, behind /v1/namespaces/NAMESPACE/shards/."""
-        return read.shard_key(read.raw_segment(self.request.rel_url.raw_path, 4))
+        raw_path = self.request.rel_url.raw_path
+        if "%" in raw_path:
+            return read.shard_key(read.raw_segment(raw_path, 4))
+        return read.shard_key(self.request.match_info["key"])
 
     @property
     def cursor(self) -> Cursor | None:

@@ -41,9 +41,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         sequence=body.sequence,
         joining=body.joining,
         profile=_profile(body),
-        shards=None
-        if body.shards is None
-        else {key: (held.epoch, held.load) for key, held in body.shards.items()},
+        shards=body.shards,
         process=_signals(body),
         predecessor_dead=body.predecessor_dead,
         received_at=received_at,

@@ -186,7 +186,7 @@ class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Refusal(Exception):  # noqa: N818 - it is the answer, not a fault
-    """Ends a request with a problem; raised anywhere below the app's one middleware."""
+    """Ends a request with a problem; raised anywhere below a route."""
 
     def __init__(
         self,

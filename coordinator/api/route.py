@@ -81,3 +81,11 @@ class Route:
         """A name that no other route has: module and function of its handler."""
         module = self.handler.__module__.rpartition(".")[2]
         return f"{module}.{self.handler.__name__}"
+
+    def takes(self, parts: list[str]) -> bool:
+        """Whether a path, split at its slashes, is one of this route's, whatever the method."""
+        pattern = self.path.split("/")
+        return len(pattern) == len(parts) and all(
+            want == have or (want.startswith("{") and have != "")
+            for want, have in zip(pattern, parts, strict=True)
+        )

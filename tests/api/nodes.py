@@ -171,17 +171,8 @@ def route_of(method: str, path: str) -> Route | None:
     """The route that a request goes to."""
     parts = path.partition("?")[0].split("/")
     for route in ROUTES:
-        pattern = route.path.split("/")
-        takes = route.method == method or (method == "HEAD" and route.audience == "service")
-        if (
-            takes
-            and len(pattern) == len(parts)
-            and all(parts[1:])
-            and all(
-                want == have or want.startswith("{")
-                for want, have in zip(pattern, parts, strict=True)
-            )
-        ):
+        is_head = method == "HEAD" and route.audience == "service"
+        if (route.method == method or is_head) and route.takes(parts):
             return route
     return None
 

@@ -179,7 +179,7 @@ async def test_an_entry_larger_than_the_log_takes_is_refused(api: Caller):
     ],
 )
 async def test_every_fault_has_its_reason(fault: Exception, reason: str):
-    assert as_refusal(fault, method="GET", path="/x").reason == reason
+    assert as_refusal(fault).reason == reason
 
 
 async def test_a_fault_of_the_node_tells_nothing_of_its_inside(
@@ -188,12 +188,12 @@ async def test_a_fault_of_the_node_tells_nothing_of_its_inside(
     from coordinator.api.app import DESK
     from coordinator.api.serve import Server
 
-    app = web.Application(middlewares=[Server(node.app[DESK]).around])
+    app = web.Application()
 
     async def broken(_: web.Request) -> web.Response:
         raise ZeroDivisionError("a secret")
 
-    app.router.add_get("/broken", broken)
+    app.router.add_get("/broken", Server(node.app[DESK]).wrapped(broken, "/broken"))
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

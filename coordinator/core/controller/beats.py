@@ -3,22 +3,41 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from coordinator.core.commands import Refused
 from coordinator.core.load import ProcessSignals
 from coordinator.core.types import ExecutorProfile
 
 
+class Held(Protocol):
+    """A shard that an executor says it holds.
+
+    The wire's own records serve as they are: a copy of each would cost as much as all the rest of
+    a heartbeat.
+    """
+
+    @property
+    def epoch(self) -> int:
+        """The epoch it is held under."""
+        ...
+
+    @property
+    def load(self) -> float | None:
+        """Its mean load since the last report; None is no news."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """One heartbeat. `shards` maps the keys held to (epoch, mean load or None for no news)."""
+    """One heartbeat. `shards` maps the keys held to epoch and load."""
 
     executor: str
     incarnation: str
     sequence: int
     joining: bool
     profile: ExecutorProfile
-    shards: Mapping[str, tuple[int, float | None]] | None
+    shards: Mapping[str, Held] | None
     process: ProcessSignals | None = None
     predecessor_dead: str = ""
     received_at: float
