@@ -37,6 +37,9 @@ class UnknownFormatError(ValueError):
     """These bytes were written by a newer version, or are not ours at all."""
 
 
+# Bytes nested a thousand deep are not ours either, and must not end the apply of any node.
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
+
 _encode = msgspec.msgpack.Encoder().encode
 _envelope = msgspec.msgpack.Decoder(tuple[int, str, msgspec.Raw])
 _once = msgspec.msgpack.Decoder(tuple[str, str, str, msgspec.Raw])
@@ -62,7 +65,7 @@ def decode_entry(payload: bytes) -> Entry:
             key, digest, tag, body = _once.decode(body)
             return Once(key=key, digest=digest, command=_decode_command(tag, body))
         return _decode_command(tag, body)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise UnknownFormatError(f"not a readable entry: {error}") from error
 
 
@@ -132,7 +135,7 @@ def decode_snapshot(data: bytes) -> ClusterState:
     """The state in these bytes; UnknownFormatError if they are corrupt or newer."""
     try:
         row = _snapshot_decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise UnknownFormatError(f"not a readable snapshot: {error}") from error
     if row.format != FORMAT:
         raise UnknownFormatError(f"snapshot format {row.format}, this version reads {FORMAT}")

@@ -1,0 +1,159 @@
+"""Bytes of the log and of snapshots: exact, versioned, and refused in one way when unreadable."""
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from coordinator.codec import (
+    FORMAT,
+    UnknownFormatError,
+    decode_entry,
+    decode_snapshot,
+    encode_entry,
+    encode_snapshot,
+)
+from coordinator.core import commands as c
+from coordinator.core.state import ClusterState
+from coordinator.core.types import Claim, Policy
+from tests.core.any_commands import CLUSTER_KINDS, NAMESPACE_KINDS, any_command
+from tests.core.builders import (
+    NS,
+    applied,
+    close,
+    cordon,
+    create,
+    declare,
+    drain,
+    evict,
+    fleet,
+    park,
+    pin,
+    refused,
+    start,
+)
+
+packed = msgspec.msgpack.encode
+DEEP = b"\x91" * 100_000 + b"\xc0"
+
+
+def rich() -> ClusterState:
+    """A state with something in every table."""
+    state = fleet(3, 6)
+    start(state, "0", "e2")
+    for order in (park("1"), pin("2", "e3"), drain("e1"), cordon("e2"), evict("e3")):
+        applied(state, order)
+    applied(state, c.PauseBalancer(namespace=NS, reason="r", by="ops", at_ms=1, until_ms=2))
+    applied(state, create(name="other", policy=Policy(lease_ttl_s=3.0)))
+    applied(state, c.Once(key="k", digest="d", command=close("e1")))
+    refused(state, c.Once(key="k2", digest="d", command=declare("9")))
+    return state
+
+
+@pytest.mark.parametrize("kind", [*CLUSTER_KINDS, *NAMESPACE_KINDS], ids=lambda one: one.__name__)
+def test_every_command_comes_back_as_it_was(kind: type[c.Command]) -> None:
+    pick = random.Random(1).choice
+    for _ in range(20):
+        command = any_command(pick, (kind,))
+        assert decode_entry(encode_entry(command)) == command
+        once = c.Once(key="k", digest="d", command=command)
+        assert decode_entry(encode_entry(once)) == once
+
+
+def test_an_entry_names_its_format_and_its_command() -> None:
+    assert msgspec.msgpack.decode(encode_entry(declare("a")))[:2] == [FORMAT, "DeclareShards"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xc1",
+        packed([]),
+        packed([FORMAT + 1, "DeclareShards", {"namespace": "n", "keys": []}]),
+        packed([FORMAT, "Unheard", {}]),
+        packed([FORMAT, "DeclareShards", {"namespace": "n"}]),
+        packed([FORMAT, "DeclareShards", {"namespace": 1, "keys": []}]),
+        packed([FORMAT, "Once", ["k", "d", "Unheard", {}]]),
+        packed([FORMAT, "Once", ["k", "d", "Once", ["k", "d", "ResumeBalancer", {}]]]),
+        packed([FORMAT, "Once", []]),
+        packed([FORMAT, "DeclareShards", {"namespace": b"\xff", "keys": []}]),
+        packed([FORMAT, "DeclareShards", {"namespace": "n", "keys": []}]) + b"\x00",
+        b"\x93\x01\xadDeclareShards\x82\xa9namespace\xa1\xff\xa4keys\x90",
+        b"\x93\x01\xa1\xff\x80",
+        DEEP,
+        b"\x93\x01\xadDeclareShards" + DEEP,
+        b"\x93\x01\xadDeclareShards\x81\xa1x" + DEEP,
+    ],
+)
+def test_bytes_that_are_no_entry_of_this_format_are_refused_in_one_way(payload: bytes) -> None:
+    with pytest.raises(UnknownFormatError):
+        decode_entry(payload)
+
+
+SOME = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+
+
+@SOME
+@given(st.binary(max_size=60), st.integers(0, 200))
+@example(b"", 0)
+def test_any_bytes_are_an_entry_or_are_refused(junk: bytes, at: int) -> None:
+    whole = encode_entry(c.MarkOverdue(namespace=NS, claims=(Claim("a", 1), Claim("b", 2**53))))
+    for payload in (junk, whole[:at] + junk, whole[:at] + junk + whole[at + len(junk) :]):
+        try:
+            decode_entry(payload)
+        except UnknownFormatError:
+            continue
+
+
+# -- snapshots ---------------------------------------------------------------------------------
+
+
+def test_a_snapshot_comes_back_as_the_state_it_was_and_as_the_same_bytes() -> None:
+    state = rich()
+    data = encode_snapshot(state.image())
+    twin = decode_snapshot(data)
+    assert twin.image() == state.image()
+    assert encode_snapshot(twin.image()) == data
+
+
+def test_the_snapshot_of_nothing_is_a_snapshot() -> None:
+    data = encode_snapshot(ClusterState().image())
+    assert decode_snapshot(data).image() == ClusterState().image()
+
+
+def test_a_snapshot_spends_few_bytes_on_a_shard() -> None:
+    small, large = (encode_snapshot(fleet(2, count).image()) for count in (10, 1010))
+    assert (len(large) - len(small)) / 1000 < 60
+
+
+def changed(**fields: Any) -> bytes:
+    row = msgspec.msgpack.decode(encode_snapshot(rich().image()))
+    return packed({**row, **fields})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        DEEP,
+        changed(format=FORMAT + 1),
+        changed(namespaces=[{}]),
+        changed(next_epoch="many"),
+        changed(once=[{"key": "k", "digest": "d", "applied": None, "refused": None}]),
+        changed(cluster_id=None),
+    ],
+)
+def test_bytes_that_are_no_snapshot_of_this_format_are_refused_in_one_way(data: bytes) -> None:
+    with pytest.raises(UnknownFormatError):
+        decode_snapshot(data)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
+def test_half_a_snapshot_is_refused(part: float) -> None:
+    data = encode_snapshot(rich().image())
+    with pytest.raises(UnknownFormatError):
+        decode_snapshot(data[: int(len(data) * part)])
