@@ -1,16 +1,24 @@
 """Real nodes on loopback: elections, proposals, lost memory, probes, transfers, limits."""
 
 import asyncio
+import os
+import random
 
 import pytest
 
 from coordinator.consensus import (
     ENTRY_BYTES_MAX,
+    ConsensusConfig,
     ConsensusError,
+    ConsensusNode,
     NotLeader,
+    OutcomeUnknown,
+    Overloaded,
+    ProbeTimeout,
     TooLarge,
+    TransferFailed,
 )
-from tests.consensus.cluster import Cluster, cluster, until
+from tests.consensus.cluster import Cluster, Register, cluster, until
 
 
 async def test_one_member_alone_leads_and_applies():
@@ -89,3 +97,218 @@ async def test_a_port_that_is_taken_is_an_error_at_once():
             await made.boot("n1")
     finally:
         await made.kill("n1")
+
+
+async def cut_off(c, leader):
+    """The leader's peers are gone, and it does not know yet."""
+    await asyncio.gather(*[c.kill(n.config.name) for n in c.followers()])
+    assert leader.status().role == "leader"
+
+
+async def test_a_proposal_without_a_majority_ends_as_unknown_at_its_deadline():
+    async with cluster() as c:
+        leader = await c.elected()
+        await cut_off(c, leader)
+        with pytest.raises(OutcomeUnknown):
+            await leader.propose(b"x", timeout_s=0.1)
+
+
+async def test_a_leadership_is_not_confirmed_without_a_majority():
+    async with cluster() as c:
+        leader = await c.elected()
+        await cut_off(c, leader)
+        with pytest.raises(ProbeTimeout):
+            await leader.confirm_leadership(timeout_s=0.1)
+        with pytest.raises(NotLeader):  # its own fallback ends it before its patience does
+            await leader.confirm_leadership(timeout_s=5.0)
+        assert leader.status().role != "leader"
+        assert not leader.status().has_quorum
+
+
+async def test_many_callers_share_few_probes_and_all_get_the_term():
+    async with cluster() as c:
+        leader = await c.elected()
+        terms = await asyncio.gather(*[leader.confirm_leadership() for _ in range(500)])
+        assert set(terms) == {leader.status().term}
+        assert leader._replica.probe._id <= 3
+
+
+async def test_stopping_fails_whoever_still_waits_as_unknown():
+    async with cluster() as c:
+        leader = await c.elected()
+        await cut_off(c, leader)
+        waiting = asyncio.create_task(leader.propose(b"x"))
+        probing = asyncio.create_task(leader.confirm_leadership())
+        await asyncio.sleep(0.05)
+        await c.kill(leader.config.name)
+        with pytest.raises(OutcomeUnknown):
+            await waiting
+        with pytest.raises(OutcomeUnknown):
+            await probing
+        with pytest.raises(NotLeader):
+            await leader.propose(b"x")
+
+
+async def test_two_thousand_proposals_at_once_are_applied_and_too_many_are_refused():
+    async with cluster() as c:
+        leader = await c.elected()
+        await asyncio.gather(*[leader.propose(b"x") for _ in range(2000)])
+        leader._in_flight = 20_000
+        with pytest.raises(Overloaded):
+            await leader.propose(b"x")
+        leader._in_flight = 0
+        assert await leader.propose(b"x") == 2001
+
+
+async def test_a_cancelled_proposal_frees_its_place_and_harms_nobody():
+    async with cluster() as c:
+        leader = await c.elected()
+        cancelled = asyncio.create_task(leader.propose(b"a"))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        assert await leader.propose(b"b") == 2
+        assert leader._in_flight == 0
+
+
+async def test_proposals_wait_for_a_transfer_and_then_name_the_new_leader():
+    async with cluster() as c:
+        leader = await c.elected()
+        transfer = asyncio.create_task(leader.transfer_leadership())
+        await asyncio.sleep(0)
+        late = [asyncio.create_task(leader.propose(b"x")) for _ in range(20)]
+        target = await transfer
+        for refused in await asyncio.gather(*late, return_exceptions=True):
+            assert isinstance(refused, NotLeader)
+            assert refused.leader == target
+
+
+async def test_a_transfer_goes_where_it_is_told_and_nowhere_else():
+    async with cluster() as c:
+        leader = await c.elected()
+        for wrong in ("n9", leader.config.name):
+            with pytest.raises(TransferFailed):
+                await leader.transfer_leadership(wrong)
+        target = c.followers()[1].config.name
+        assert await leader.transfer_leadership(target) == target
+        with pytest.raises(NotLeader):
+            await leader.transfer_leadership()
+
+
+async def test_a_transfer_without_a_peer_fails_at_once():
+    async with cluster(1) as c:
+        leader = await c.elected()
+        with pytest.raises(TransferFailed):
+            await leader.transfer_leadership()
+
+
+async def test_listeners_hear_of_leadership_and_of_applied_steps():
+    made = Cluster(1)
+    leads, applied = [], []
+    node = ConsensusNode(made.config("n1"), Register(), rng=random.Random(3))
+    node.on_leadership = lambda is_leader, term: leads.append((is_leader, term))
+    node.on_applied = applied.append
+    await node.start()
+    await until(lambda: leads)
+    assert leads == [(True, 1)]
+    assert node.status().applied_index >= 2  # the entry that begins its leadership
+    before = len(applied)
+    await asyncio.gather(*[node.propose(b"x") for _ in range(100)])
+    assert len(applied) - before <= 3
+    assert applied[-1] == 102
+    assert applied == sorted(set(applied))
+    await node.stop()
+
+
+async def test_a_listener_that_raises_stops_nothing(caplog):
+    async with cluster(1) as c:
+        leader = await c.elected()
+
+        def raising(_index):
+            raise ValueError("listener")
+
+        leader.on_applied = raising
+        assert await leader.propose(b"a") == 1
+        assert await leader.propose(b"b") == 2
+        assert any("listener_raised" in r.message for r in caplog.records)
+
+
+async def test_what_is_fatal_is_told_once():
+    async with cluster(1) as c:
+        leader = await c.elected()
+        told = []
+        leader.on_fatal = told.append
+        leader._replica.fail("first")
+        leader._replica.fail("second")
+        await until(lambda: told)
+        await leader.propose(b"x")
+        assert told == ["first"]
+
+
+async def test_a_member_that_waits_for_its_peers_says_quarantined():
+    made = Cluster(3)
+    await made.boot("n1")
+    try:
+        await asyncio.sleep(0.3)
+        status = made.nodes["n1"].status()
+        assert (status.role, status.leader, status.term) == ("quarantined", None, 0)
+        assert status.leader_contact_age_s is None
+    finally:
+        await made.kill("n1")
+
+
+async def test_the_override_founds_a_cluster_without_the_third_member():
+    made = Cluster(3)
+    try:
+        await made.boot("n1", bootstrap=True)
+        await made.boot("n2")
+        leader = await made.elected()
+        assert await leader.propose(b"a") == 1
+        late = await made.boot("n3")
+        await until(lambda: late.status().role == "follower", 5.0)
+        assert made.machines["n3"].values == ["a"]
+    finally:
+        await asyncio.gather(*[node.stop() for node in made.nodes.values()])
+
+
+async def test_a_large_state_reaches_an_empty_member_in_chunks():
+    async with cluster(compaction_min_entries=20) as c:
+        leader = await c.elected()
+        for _ in range(30):
+            await leader.propose(os.urandom(100_000).hex().encode())
+        await until(lambda: leader.status().snapshot_bytes > 3_000_000)
+        follower = c.followers()[0].config.name
+        await c.kill(follower)
+        returned = await c.boot(follower)
+        await until(lambda: returned.status().role == "follower")
+        await until(lambda: len(c.machines[follower].values) == 30)
+        assert c.machines[follower].values == c.machines[leader.config.name].values
+        assert returned.status().snapshot_index > 1
+        assert returned.status().snapshot_age_s is not None
+
+
+async def test_the_status_of_a_leader_tells_of_its_peers():
+    async with cluster() as c:
+        leader = await c.elected()
+        await leader.propose(b"a")
+        await until(lambda: {p.match_index for p in leader.status().peers} == {3})
+        leader.set_cluster_id("c1")
+        status = leader.status()
+        assert status.cluster_id == "c1"
+        assert (status.commit_index, status.applied_index, status.log_entries) == (3, 3, 3)
+        assert status.leader_contact_age_s < 0.5
+        for peer in status.peers:
+            assert peer.connected
+            assert not peer.quarantined
+            assert peer.address == c.addresses[peer.name]
+            assert peer.api_url == f"http://{peer.name}.example"
+            assert peer.last_heard_age_s < 1.0
+        follower = c.followers()[0].status()
+        assert [peer.match_index for peer in follower.peers] == [None, None]
+        assert follower.leader_contact_age_s < 1.0
+
+
+def test_a_node_must_be_among_its_peers():
+    config = ConsensusConfig(name="n1", peers={"n2": "127.0.0.1:1"}, api_url="")
+    with pytest.raises(ConsensusError, match="not among its peers"):
+        ConsensusNode(config, Register(), rng=random.Random(1))

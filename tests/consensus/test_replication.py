@@ -149,9 +149,8 @@ def test_a_snapshot_that_is_not_installed_yet_commits_nothing_only_with_the_cure
     lab = uncommitted_tail(*without)
     lab.hear("n3", "append_entries", term=2, commit_index=9, serialized=None, stamp=2)
     assert lab.engine.commit_index == commit
-    lab.hear(
-        "n3", "append_entries", term=2, commit_index=9, serialized=(b"x", True, False), stamp=2
-    )
+    first = (b"x", True, False)
+    lab.hear("n3", "append_entries", term=2, commit_index=9, serialized=first, stamp=2)
     assert lab.engine.commit_index == commit
 
 
