@@ -14,10 +14,12 @@ from typing import Any, ClassVar, Final
 
 from coordinator.consensus import library
 from coordinator.consensus.contract import (
+    IN_FLIGHT_MAX,
     ConsensusConfig,
     ConsensusError,
     NotLeader,
     OutcomeUnknown,
+    Overloaded,
     PeerStatus,
     ProbeTimeout,
     StateMachine,
@@ -149,6 +151,7 @@ class ConsensusNode:
 
     async def _tick_forever(self) -> None:
         while True:
+            self._expire()
             self._kick()
             soon = self._replica.engine.election_deadline_s - self._monotonic()
             await asyncio.sleep(min(self.config.tick_interval_s, max(soon, 0.001)))
@@ -176,7 +179,6 @@ class ConsensusNode:
         answers, self._answers = self._answers, []
         for future, result, error in answers:
             self._settle(future, result, error)
-        self._expire()
         self._tell()
 
     def _settle(self, future: asyncio.Future[Any], result: Any, error: int) -> None:
@@ -197,8 +199,7 @@ class ConsensusNode:
                 _, future = queue.popleft()
                 if not future.done():
                     future.set_exception(OutcomeUnknown("no outcome in time"))
-        for future in [f for f, deadline in self._probes.items() if f.done() or deadline <= now]:
-            del self._probes[future]
+        for future in [f for f, deadline_s in self._probes.items() if deadline_s <= now]:
             if not future.done():
                 future.set_exception(ProbeTimeout("no majority confirmed the leadership in time"))
 
@@ -269,14 +270,22 @@ class ConsensusNode:
         self._answers.append((future, result, error))
 
     async def confirm_leadership(self, *, timeout_s: float = 2.0) -> int:
-        """The term that a majority confirmed after this call; raises NotLeader or ProbeTimeout."""
+        """The term that a majority confirmed after this call.
+
+        Raises NotLeader, ProbeTimeout, or Overloaded when too many wait already.
+        """
         if self._is_stopped or self._links is None or not self._replica.engine.is_leader:
             raise NotLeader(self._replica.leader)
+        if len(self._probes) >= IN_FLIGHT_MAX:
+            raise Overloaded(f"{len(self._probes)} probes are waiting")
         future: asyncio.Future[int] = self._loop.create_future()
         self._probes[future] = self._monotonic() + timeout_s
         self._replica.confirm(partial(self._confirmed, future))
         self._kick()
-        return await future
+        try:
+            return await future
+        finally:
+            del self._probes[future]
 
     def _confirmed(self, future: asyncio.Future[int], term: int | None) -> None:
         if future.done():

@@ -25,6 +25,8 @@ ASK_INTERVAL_S: Final = 0.1
 """As often as a heartbeat: a restart costs one round trip and this at most."""
 TELL_INTERVAL_S: Final = 5.0
 """How often a waiting node says what it waits for."""
+FOUNDING_JITTER_S: Final = (0.02, 0.15)
+"""Founders are admitted within a round trip; the first to stand should be done before the next."""
 ASKING_AGE_S: Final = 0.5
 """A peer that asked within five intervals is still in quarantine."""
 
@@ -62,7 +64,7 @@ class Quarantine(Cure):
         self._is_override = replica.config.bootstrap
         replica.is_quarantined = True
         if not replica.peers:
-            self._admit("alone")
+            self._stand_soon()
 
     def incoming(self) -> Mapping[str, Rewrite]:
         """While in quarantine votes are withheld; until all answered, everything is."""
@@ -216,7 +218,7 @@ class Quarantine(Cure):
         self._founders = nonces
         for peer in replica.peers:
             replica.send(peer, {"type": "proceed", "nonces": nonces})
-        self._admit("founded")
+        self._stand_soon()
 
     def _proceed(self, _peer: str, message: Message) -> None:
         nonces = message["nonces"]
@@ -224,10 +226,16 @@ class Quarantine(Cure):
             return
         if nonces.get(self.replica.name) == self._nonce:
             self._founders = dict(nonces)
-            self._admit("founded")
+            self._stand_soon()
 
     def _note_admitted(self, peer: str, _message: Message) -> None:
         self._asked_at.pop(peer, None)
+
+    def _stand_soon(self) -> None:
+        # There is no leader to wait for: the first of the founders stands at once.
+        soon_s = self.replica.now + self.replica.rng.uniform(*FOUNDING_JITTER_S)
+        self.replica.engine.set_election_deadline(soon_s)
+        self._admit("founded")
 
     def _admit(self, how: str) -> None:
         self.replica.is_quarantined = False
