@@ -75,6 +75,19 @@ def _change(
     )
 
 
+def dry_run(call: Call[T]) -> Call[views.DryRunAnswer]:
+    """The same change, checked but not made."""
+    return Call(
+        method=call.method,
+        path=call.path,
+        answer=views.DryRunAnswer,
+        query=(*call.query, ("dry_run", "true")),
+        body=call.body,
+        needs_leader=call.needs_leader,
+        if_match=call.if_match,
+    )
+
+
 # ---------------------------------------------------------------------------------- executors
 
 

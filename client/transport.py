@@ -5,6 +5,7 @@ The seam: whatever has `request` and `close` can carry the client, also within o
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -106,7 +107,7 @@ class AiohttpTransport:
                 names = {name.lower(): value for name, value in answer.headers.items()}
                 return Response(answer.status, names, content)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise TransportFailed(str(error), was_sent=False) from error
+            raise TransportFailed(_why(error), was_sent=False) from error
         except TimeoutError as error:
             what = f"no answer within {timeout_s:.3g} s"
             raise TransportFailed(what, was_sent=True, has_timed_out=True) from error
@@ -129,6 +130,12 @@ class AiohttpTransport:
                 connector=aiohttp.TCPConnector(limit=100),  # aiohttp's default, stated
             )
         return self._session
+
+
+def _why(error: aiohttp.ClientError) -> str:
+    """Why no connection was made, without the noise of the library."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
 
 
 async def _bounded_body(answer: aiohttp.ClientResponse) -> bytes:

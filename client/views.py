@@ -276,3 +276,12 @@ class ClusterView(Struct, frozen=True):
     snapshot_bytes: int = 0
     snapshot_age_s: float | None = None
     nodes: list[NodeView] = []
+
+
+class DryRunAnswer(Struct, frozen=True):
+    """The change was checked and would be made; nothing was changed."""
+
+    would: str = ""
+    resource: str = ""
+    creates: bool = False
+    shards: int | None = None

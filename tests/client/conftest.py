@@ -69,6 +69,12 @@ class Cluster:
             await node.stop()
 
 
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in ("ENDPOINTS", "NAMESPACE", "TOKEN_FILE"):
+        monkeypatch.delenv(f"SHARDCTL_{name}", raising=False)
+
+
 def module_fixture(**options: Any) -> Any:
     """An async fixture on the module's loop, where its nodes live."""
     return pytest_asyncio.fixture(loop_scope="module", **options)

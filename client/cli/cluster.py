@@ -1,0 +1,59 @@
+"""`shardctl cluster`: status, transfer-leader, check."""
+
+import click
+
+from client import calls, errors
+from client.cli import output
+from client.cli.session import Session, command, say
+from client.connection import decoded_answer
+
+# What probes of monitoring systems exit with.
+_OK, _WARNING, _CRITICAL = 0, 1, 2
+
+
+@click.group()
+def cluster() -> None:
+    """The coordinator's own nodes."""
+
+
+@command(cluster, "status")
+async def status(session: Session) -> None:
+    """Show the leader, the term and every node."""
+    settings = session.settings
+    body = await session.fetch(calls.cluster())
+    if settings.output not in {"table", "wide"}:
+        say(output.shown(body, "cluster_id", settings.output))
+        return
+    say(output.shown(body, "cluster_id", settings.output, without=("nodes",)))
+    say("\n" + output.listed(body, output.NODES, settings.output, has_header=settings.has_header))
+
+
+@command(cluster, "transfer-leader", is_change=True)
+@click.option("--to", metavar="NODE", help="The node that is to lead; else the best one.")
+async def transfer_leader(session: Session, to: str | None) -> None:
+    """Hand the leadership to another node."""
+    call = calls.transfer_leadership(to)
+    await session.change(call, "leader", f"leadership goes to {to or 'another node'}")
+
+
+@command(cluster, "check")
+async def check(session: Session) -> int:
+    """Exit as probes do: 0 healthy, 1 a node is missing, 2 no quorum or nobody there."""
+    call = calls.cluster()
+    try:
+        response = await session.operator.connection.fetch(
+            call, timeout_s=session.settings.timeout_s
+        )
+        view = decoded_answer(call, response)
+    except errors.ShardCoordinatorError as error:
+        say(f"CRITICAL: {error}")
+        return _CRITICAL
+    if not view.has_quorum or view.leader is None:
+        say(f"CRITICAL: no quorum, as {view.node} sees it")
+        return _CRITICAL
+    missing = [node.node for node in view.nodes if not node.is_reachable]
+    if missing:
+        say(f"WARNING: not reachable: {', '.join(missing)}; leader {view.leader}")
+        return _WARNING
+    say(f"OK: {len(view.nodes)} nodes, leader {view.leader}, term {view.term}")
+    return _OK

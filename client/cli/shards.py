@@ -1,0 +1,123 @@
+"""`shardctl shard`: list, show, move, pin, unpin, drain, undrain, declare."""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeVar
+
+import click
+import msgspec
+
+from client import calls
+from client.cli import output
+from client.cli.session import Session, command, say
+from client.operator import PAGE_LIMIT
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def shard() -> None:
+    """Units of ownership: where they are, and why."""
+
+
+def _target(function: F) -> F:
+    """A shard by argument or option."""
+    for option in (
+        click.option("--shard-key", "named", metavar="KEY", help="The same as the argument."),
+        click.argument("key", required=False),
+    ):
+        function = option(function)
+    return function
+
+
+def _one_of(key: str | None, named: str | None) -> str:
+    given = [value for value in (key, named) if value]
+    if len(given) != 1:
+        raise click.UsageError("name one shard, as the argument or with --shard-key")
+    return given[0]
+
+
+@command(shard, "list")
+@click.option("--executor", help="Only those of this executor.")
+@click.option("--state", help="Only those in this state.")
+@click.option("--sort", type=click.Choice(["key", "load"]), help="By key, or heaviest first.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+async def list_(
+    session: Session, executor: str | None, state: str | None, sort: str | None, limit: int | None
+) -> None:
+    """List the shards of the namespace, page by page."""
+    rows: list[Any] = []
+    last: dict[str, Any] = {}
+    page: str | None = None
+    while limit is None or len(rows) < limit:
+        size = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - len(rows))
+        call = calls.shards(
+            session.namespace, executor=executor, state=state, sort=sort, limit=size, page=page
+        )
+        last = msgspec.json.decode(await session.fetch(call))
+        rows += last["shards"][:size]
+        page = last.get("next_page")
+        if page is None or not last["shards"]:
+            break
+    body = msgspec.json.encode(last | {"shards": rows})
+    settings = session.settings
+    say(output.listed(body, output.SHARDS, settings.output, has_header=settings.has_header))
+
+
+@command(shard, "show", aliases=("inspect",))
+@_target
+async def show(session: Session, key: str | None, named: str | None) -> None:
+    """Show a shard: owner, load, and why it is where it is. Never makes one."""
+    await session.show(calls.shard(session.namespace, _one_of(key, named)), "key")
+
+
+@command(shard, "move", is_change=True)
+@_target
+@click.option("--to", required=True, metavar="EXECUTOR", help="Where to.")
+@click.option("--reason", default="", help="Why; it is kept and shown.")
+async def move(session: Session, key: str | None, named: str | None, to: str, reason: str) -> None:
+    """Move a shard now, by handoff."""
+    target = _one_of(key, named)
+    call = calls.shard_verb(session.namespace, target, "move", {"to": to, "reason": reason})
+    await session.change(call, "key", f"{target} goes to {to}")
+
+
+@command(shard, "pin", is_change=True)
+@_target
+@click.option("--to", "--executor", "to", required=True, metavar="EXECUTOR", help="Where it stays.")
+@click.option("--reason", default="", help="Why; it is kept and shown.")
+async def pin(session: Session, key: str | None, named: str | None, to: str, reason: str) -> None:
+    """Keep a shard on an executor: the balancer never moves it."""
+    target = _one_of(key, named)
+    call = calls.shard_verb(session.namespace, target, "pin", {"executor": to, "reason": reason})
+    await session.change(call, "key", f"{target} is pinned to {to}")
+
+
+def _simple(
+    verb: Literal["unpin", "drain", "undrain"], done: str, text: str, *, needs_reason: bool = False
+) -> None:
+    async def body(session: Session, key: str | None, named: str | None, reason: str) -> None:
+        target = _one_of(key, named)
+        call = calls.shard_verb(session.namespace, target, verb, {"reason": reason})
+        await session.change(call, "key", f"{target} {done}")
+
+    body.__doc__ = text
+    reason = click.option(
+        "--reason",
+        required=needs_reason,
+        default=None if needs_reason else "",
+        help="Why; it is kept and shown.",
+    )
+    command(shard, verb, is_change=True)(_target(reason(body)))
+
+
+_simple("unpin", "is pinned no longer", "Let the balancer move a shard again.")
+_simple("drain", "is parked", "Park a shard: nobody runs it.", needs_reason=True)
+_simple("undrain", "is parked no longer", "Let a parked shard run again.")
+
+
+@command(shard, "declare", is_change=True)
+@click.argument("keys", nargs=-1, required=True)
+async def declare(session: Session, keys: tuple[str, ...]) -> None:
+    """Make shards of an open namespace before they are first used."""
+    call = calls.declare_shards(session.namespace, keys)
+    await session.change(call, "created", f"{len(keys)} shards are declared")

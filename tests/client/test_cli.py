@@ -1,0 +1,284 @@
+"""`shardctl` against a real node: what it prints where, and how it exits."""
+
+import asyncio
+import io
+import json
+
+import pytest
+
+from client import errors
+from client.cli import faults
+from tests.client.cli_run import run
+from tests.client.conftest import free_port
+from tests.client.fleet import Diary, until
+from tests.client.scripted import problem, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def shardctl(cluster, namespace):
+    async def call(*arguments):
+        common = ("--endpoints", ",".join(cluster.endpoints), "-n", namespace)
+        return await asyncio.to_thread(run, *common, *arguments)
+
+    return call
+
+
+@pytest.fixture
+def diary():
+    return Diary()
+
+
+# ------------------------------------------------------------------------------- namespaces
+
+
+async def test_a_namespace_is_created_listed_updated_shown_and_deleted(shardctl):
+    made = await shardctl("namespace", "create", "grid", "--shard-count", "8", "-o", "json")
+    assert made.status == 0
+    assert (made.json["kind"], made.json["shard_count"]) == ("fixed", 8)
+    assert "grid is there" in made.err
+    listed = await shardctl("namespace", "list")
+    assert listed.lines[0].split() == ["NAMESPACE", "KIND", "SHARDS", "EXECUTORS", "BALANCER"]
+    assert ["grid", "fixed", "8", "0", "on"] in [line.split() for line in listed.lines]
+    assert "grid" in (await shardctl("namespace", "list", "-o", "name")).lines
+    changed = await shardctl(
+        "namespace", "update", "grid", "--set", "balancer.mode=off", "--set", "lease_ttl_s=5"
+    )
+    assert (changed.status, changed.out) == (0, "")
+    shown = await shardctl("namespace", "show", "grid")
+    assert ["policy.balancer.mode", "off"] in [line.split() for line in shown.lines]
+    assert ["policy.lease_ttl_s", "5"] in [line.split() for line in shown.lines]
+    assert (await shardctl("namespace", "delete", "grid", "--yes")).status == 0
+    assert (await shardctl("namespace", "show", "grid")).status == faults.NOT_FOUND
+
+
+async def test_nothing_is_deleted_when_nobody_can_be_asked(shardctl, namespace, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    refused = await shardctl("namespace", "delete", namespace)
+    assert refused.status == faults.USAGE
+    assert "--yes" in refused.err
+    assert (await shardctl("namespace", "show", namespace)).status == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+async def test_a_deletion_is_confirmed_by_typing_the_name(shardctl, monkeypatch):
+    await shardctl("namespace", "create", "grid", "--shard-count", "8")
+    monkeypatch.setattr("sys.stdin", Terminal("gird\n"))
+    assert (await shardctl("namespace", "delete", "grid")).status == faults.USAGE
+    assert (await shardctl("namespace", "show", "grid")).status == 0
+    monkeypatch.setattr("sys.stdin", Terminal("grid\n"))
+    assert (await shardctl("namespace", "delete", "grid")).status == 0
+
+
+async def test_a_dry_run_changes_nothing(shardctl):
+    would = await shardctl("namespace", "create", "grid", "--shard-count", "8", "--dry-run")
+    assert (would.status, would.out) == (0, "")
+    assert "would create" in would.err
+    as_json = await shardctl("namespace", "create", "grid", "--dry-run", "-o", "json")
+    assert as_json.json["dry_run"] is True
+    assert (await shardctl("namespace", "show", "grid")).status == faults.NOT_FOUND
+
+
+async def test_a_policy_that_has_changed_meanwhile_is_a_conflict(shardctl, namespace):
+    change = ("namespace", "update", namespace, "--set", "lease_ttl_s=5", "--if-version", "99")
+    assert (await shardctl(*change)).status == faults.CONFLICT
+
+
+# ------------------------------------------------------------------------ executors, drains
+
+
+async def test_executors_are_listed_and_shown(shardctl, diary, cluster, namespace):
+    async with diary.executor(cluster.endpoints, namespace, "e1", version="7") as executor:
+        rows = [line.split() for line in (await shardctl("executor", "list")).lines]
+        assert rows[0][:5] == ["EXECUTOR", "STATUS", "HOST", "ADDRESS", "SHARDS"]
+        assert rows[1][:5] == ["e1", "active", "host-e1", "e1:80", "0"]
+        assert (await shardctl("executor", "list", "--no-header")).lines[0].startswith("e1")
+        wide = await shardctl("executor", "list", "-o", "wide")
+        assert executor.incarnation in wide.out
+        as_lines = await shardctl("executor", "list", "-o", "jsonl")
+        assert [json.loads(line)["version"] for line in as_lines.lines] == ["7"]
+        assert (await shardctl("executor", "list", "--host", "other")).out == ""
+        for words in (("e1",), ("--executor", "e1")):
+            shown = await shardctl("executor", "show", *words, "-o", "json")
+            assert shown.json["executor"] == "e1"
+
+
+async def test_a_host_is_drained_and_followed_to_the_end(
+    shardctl, diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a", "b"])
+    first = diary.executor(cluster.endpoints, namespace, "e1")
+    async with first, diary.executor(cluster.endpoints, namespace, "e2") as second:
+        await until(lambda: len(first.running()) + len(second.running()) == 2)
+        drained = await shardctl(
+            "executor",
+            "drain",
+            "--hostname",
+            "host-e1",
+            "--reason",
+            "kernel",
+            "--wait",
+            "-o",
+            "name",
+        )
+        assert drained.status == 0
+        assert "drained" in drained.err
+        (drain_id,) = drained.lines
+        assert not first.running()
+        listed = await shardctl("drain", "list")
+        assert listed.lines[1].split()[:3] == [drain_id, "host/host-e1", "drained"]
+        assert "kernel" in (await shardctl("drain", "show", drain_id)).out
+        assert (await shardctl("drain", "wait", drain_id)).status == 0
+        assert (await shardctl("executor", "undrain", "--hostname", "host-e1")).status == 0
+        assert (await shardctl("drain", "show", drain_id)).status == faults.NOT_FOUND
+
+
+async def test_waiting_for_a_drain_that_cannot_end_times_out(
+    shardctl, diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        late = await shardctl(
+            "executor", "drain", "e1", "--reason", "x", "--wait", "--timeout", "0.6"
+        )
+    assert late.status == faults.WAIT_TIMED_OUT
+    assert "blocked (no_target)" in late.err
+    assert "goes on" in late.err
+
+
+async def test_executors_are_cordoned_uncordoned_and_evicted(shardctl, diary, cluster, namespace):
+    async def live():
+        async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+            for verb, status in (("cordon", "cordoned"), ("uncordon", "active")):
+                changed = await shardctl("executor", verb, "e1", "-o", "json")
+                assert changed.json["status"] == status
+                await until(lambda status=status: executor.status == status)
+            hosts = await shardctl("executor", "cordon", "--hostname", "host-e1", "-o", "name")
+            assert hosts.lines == ["host-e1"]
+            evicted = await shardctl("executor", "evict", "e1", "--reason", "sick", "--force")
+            assert evicted.status == 0
+            assert "warning: its shards were given away" in evicted.err
+            await asyncio.sleep(10)
+
+    with pytest.raises(errors.IncarnationClosed):
+        await live()
+
+
+async def test_a_drain_wants_one_target_and_a_reason(shardctl):
+    for words in ((), ("e1", "--hostname", "h"), ("e1", "--executor", "e2")):
+        wrong = await shardctl("executor", "drain", *words, "--reason", "x")
+        assert wrong.status == faults.USAGE
+        assert "name one executor" in wrong.err
+    assert (await shardctl("executor", "drain", "e1")).status == faults.USAGE
+
+
+# ---------------------------------------------------------------------------------- shards
+
+
+async def test_shards_are_declared_listed_moved_pinned_and_parked(
+    shardctl, diary, cluster, namespace
+):
+    assert (await shardctl("shard", "declare", "a", "b/ü", "-o", "json")).json["created"] == 2
+    first = diary.executor(cluster.endpoints, namespace, "e1")
+    async with first, diary.executor(cluster.endpoints, namespace, "e2") as second:
+        await until(lambda: len(first.running()) + len(second.running()) == 2)
+        assert (await shardctl("shard", "list", "-o", "name")).lines == ["a", "b/ü"]
+        assert (await shardctl("shard", "list", "--limit", "1", "-o", "name")).lines == ["a"]
+        for words in (("move", "a", "--to", "e2"), ("pin", "--shard-key", "a", "--executor", "e2")):
+            assert (await shardctl("shard", *words, "--reason", "x")).status == 0
+            await until(lambda: "a" in second.running())
+        for verb in ("show", "inspect"):
+            shown = await shardctl("shard", verb, "--shard-key", "a", "-o", "json")
+            assert (shown.json["executor"], shown.json["pinned"]) == ("e2", "e2")
+        rows = [
+            line.split() for line in (await shardctl("shard", "list", "--state", "owned")).lines
+        ]
+        assert rows[1][:3] == ["a", "owned", "e2"]
+        assert (await shardctl("shard", "move", "a", "--to", "e1")).status == faults.CONFLICT
+        assert (await shardctl("shard", "unpin", "a")).status == 0
+        assert (await shardctl("shard", "drain", "a", "--reason", "poison")).status == 0
+        await until(lambda: "a" not in second.running())
+        assert "poison" in (await shardctl("shard", "show", "a")).out
+        assert (await shardctl("shard", "undrain", "a")).status == 0
+
+
+async def test_all_pages_of_shards_are_one_list(shardctl, monkeypatch):
+    await shardctl("shard", "declare", *(f"k{number}" for number in range(7)))
+    monkeypatch.setattr("client.cli.shards.PAGE_LIMIT", 3)
+    listed = await shardctl("shard", "list", "-o", "json")
+    assert len(listed.json["shards"]) == 7
+    assert listed.json["next_page"] is None
+    assert len((await shardctl("shard", "list", "--limit", "5", "-o", "name")).lines) == 5
+
+
+async def test_an_unknown_shard_is_not_found_and_not_made(shardctl):
+    missing = await shardctl("shard", "show", "nothing")
+    assert missing.status == faults.NOT_FOUND
+    assert "shard_not_found" in missing.err
+    assert "`shardctl shard list`" in missing.err
+    assert missing.err.count("\n") == 1
+    assert (await shardctl("shard", "list")).out == ""
+
+
+# ------------------------------------------------------------------------ balance, cluster
+
+
+async def test_balancing_is_shown_paused_and_resumed(shardctl, diary, cluster, namespace):
+    async with diary.executor(cluster.endpoints, namespace, "e1"):
+        status = await shardctl("balance", "status")
+        fields = {line.split()[0] for line in status.lines if line.strip()}
+        assert {"spread", "best_possible", "hottest", "EXECUTOR", "e1"} <= fields
+        paused = await shardctl(
+            "balance", "pause", "--reason", "deploy", "--for", "60", "-o", "json"
+        )
+        assert paused.json["paused"] is True
+        assert (await shardctl("balance", "status", "-o", "json")).json["paused_reason"] == "deploy"
+        assert (await shardctl("balance", "resume", "-o", "json")).json["paused"] is False
+
+
+async def test_the_cluster_is_shown_and_checked(shardctl):
+    status = await shardctl("cluster", "status")
+    assert ["leader", "n1"] in [line.split() for line in status.lines]
+    assert ["NODE", "ROLE", "API", "REACHABLE", "HEARD"] in [line.split() for line in status.lines]
+    healthy = await shardctl("cluster", "check")
+    assert (healthy.status, healthy.out[:3]) == (0, "OK:")
+    assert (await shardctl("cluster", "transfer-leader")).status == faults.CONFLICT
+
+
+async def test_a_check_is_critical_when_nobody_answers():
+    nobody = f"http://127.0.0.1:{free_port()}"
+    words = ("--endpoints", nobody, "--request-timeout", "0.2", "cluster", "check")
+    ended = await asyncio.to_thread(run, *words)
+    assert ended.status == 2
+    assert ended.out.startswith("CRITICAL")
+
+
+# -------------------------------------------------------------------- settings and failures
+
+
+async def test_the_environment_sets_what_flags_do_not(cluster, namespace, monkeypatch, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    monkeypatch.setenv("SHARDCTL_ENDPOINTS", f" {cluster.endpoints[0]} ,")
+    monkeypatch.setenv("SHARDCTL_NAMESPACE", namespace)
+    monkeypatch.setenv("SHARDCTL_TOKEN_FILE", str(token))
+    assert (await asyncio.to_thread(run, "shard", "list")).status == 0
+    other = await asyncio.to_thread(run, "shard", "list", "-n", "other")
+    assert other.status == faults.NOT_FOUND
+
+
+async def test_the_token_of_the_file_is_sent(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    async with serving(problem(403, "forbidden")) as node:
+        words = ("--endpoints", node.url, "--token-file", str(token), "namespace", "list")
+        refused = await asyncio.to_thread(run, *words)
+    assert node.header("Authorization") == ["Bearer secret"]
+    assert refused.status == faults.REFUSED
+    assert "secret" not in refused.err
