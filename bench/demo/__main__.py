@@ -20,9 +20,10 @@ from rich.console import Console
 
 from bench.demo import summary as verdict
 from bench.demo import view
+from bench.demo.fleet import NotStarted
 from bench.demo.scene import Scene
 from bench.demo.stage import Stage
-from bench.demo.story import SECONDS_DEFAULT, SECONDS_MIN, DemoFailed, Story
+from bench.demo.story import SECONDS_DEFAULT, SECONDS_MIN, Story
 from bench.demo.summary import Summary
 from bench.demo.workload import Workload, read_series
 from bench.processes import Processes
@@ -45,15 +46,18 @@ async def run(folder: Path, seconds: float) -> Summary:
         try:
             await story.tell()
             scene.phase = "done"
-        except (DemoFailed, ShardCoordinatorError, TimeoutError, RuntimeError) as error:
+        except (NotStarted, ShardCoordinatorError, TimeoutError, RuntimeError) as error:
             fault = f"while {scene.phase}: {error or type(error).__name__}"
         finally:
-            await stage.close()
+            try:
+                await stage.close()
+            except NotStarted as error:
+                fault = fault or str(error)
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
     found = verdict.summarise(
-        story.findings, stage.executor_notes, stage.lookup_notes, lease_now_s() - began_at
+        story.findings, stage.fleet.tenures(), stage.fleet.lookups(), lease_now_s() - began_at
     )
     if fault:
         found.faults.insert(0, fault)

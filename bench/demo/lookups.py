@@ -121,16 +121,24 @@ def _end_of(tenure: Tenure) -> float:
 
 
 def _is_excused(lookup: Lookup, of_key: Sequence[Tenure], crashes: Sequence[Crash]) -> bool:
-    """Whether the shard was the crashed executor's, and its lease had not been over for long."""
+    """Whether a crash explains the answer: its executor's lease had not been over for long.
+
+    The dead executor may be named also for a shard that it was given in its last moment and never
+    came to start. Nobody at all may be named only for a shard that it ran.
+    """
     return any(
-        tenure.executor == crash.executor
-        and tenure.ended_at is None
-        and lookup.executor in {"", crash.executor}
-        and lookup.until >= crash.at
+        lookup.until >= crash.at
         and lookup.until <= crash.over_at
+        and (
+            lookup.executor == crash.executor
+            or (not lookup.executor and _ran_at_the_end(of_key, crash.executor))
+        )
         for crash in crashes
-        for tenure in of_key
     )
+
+
+def _ran_at_the_end(of_key: Sequence[Tenure], executor: str) -> bool:
+    return any(one.executor == executor and one.ended_at is None for one in of_key)
 
 
 def _told(lookup: Lookup, of_key: Sequence[Tenure]) -> str:

@@ -5,14 +5,14 @@ Decides phases and their bounds. How the parts are run is in `stage`, what is ju
 """
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
 from typing import Final
 
+from bench.demo.fleet import NotStarted
 from bench.demo.lookups import Crash, Outage
 from bench.demo.scene import Balance
-from bench.demo.stage import EXECUTORS, LEASE_S, NAMESPACE, POLICY, Stage
-from client import ShardCoordinatorError, TimedOut
+from bench.demo.stage import EXECUTORS, LEASE_S, NAMESPACE, Stage
+from client import TimedOut
 from client.clock import lease_now_s
 
 SECONDS_DEFAULT: Final = 60.0
@@ -26,10 +26,6 @@ CALM_S: Final = 3.0
 """No pass with a move, and none under way, for so long: three passes. It has settled."""
 WATCH_S: Final = 2.0
 """How long routers go on after a fault, so that a late consequence is seen."""
-
-
-class DemoFailed(Exception):  # noqa: N818 - it says what happened
-    """The demo could not go on; the text says where it stood."""
 
 
 @dataclass(slots=True)
@@ -82,29 +78,15 @@ class Story:
     # -- the phases -----------------------------------------------------------------------
 
     async def _open(self) -> None:
-        stage = self.stage
-        keys = stage.workload.keys
+        fleet = self.stage.fleet
         self._phase("starting three nodes and eight executors")
-        await stage.start_nodes()
-        await stage.operator.create_namespace(NAMESPACE, kind="open", policy=POLICY)
-        await stage.start_executors()
-        if not await self._joined(self._left_s(15.0)):
-            raise DemoFailed("not every executor has joined; see their logs")
-        await stage.operator.declare_shards(NAMESPACE, keys)
-        if not await stage.until(lambda: stage.owned == len(keys), self._left_s(10.0)):
-            raise DemoFailed(f"only {stage.owned} of {len(keys)} shards were placed in time")
-        await stage.start_routers()
-        stage.scene.tell(f"{len(keys)} shards placed by hashing; routers ask for every owner")
-        stage.scene.moves = 0
-
-    async def _joined(self, timeout_s: float) -> bool:
-        deadline = lease_now_s() + timeout_s
-        while lease_now_s() < deadline:
-            with contextlib.suppress(ShardCoordinatorError):
-                if len(await self.stage.operator.executors(NAMESPACE)) == len(EXECUTORS):
-                    return True
-            await asyncio.sleep(0.1)
-        return False
+        await self.stage.open()
+        await fleet.start_executors(self._left_s(15.0))
+        await fleet.place(self._left_s(10.0))
+        await fleet.start_routers()
+        self.stage.scene.tell(
+            f"{len(fleet.keys)} shards placed by hashing; routers ask for every owner"
+        )
 
     async def _see_hashing(self) -> None:
         self._phase("hash placement, balancer off")
@@ -115,7 +97,7 @@ class Story:
         stage, findings = self.stage, self.findings
         self._phase("balancing", f"balancer on; spread is {self._spread(findings.before)}")
         findings.balancing_from = lease_now_s()
-        await stage.operator.change_policy(NAMESPACE, {"balancer": {"mode": "on"}})
+        await stage.fleet.operator.change_policy(NAMESPACE, {"balancer": {"mode": "on"}})
         deadline = lease_now_s() + self._left_s(self._free_s * (1.0 - HASH_SHARE))
         calm_from = lease_now_s()
         while lease_now_s() < deadline and not findings.has_settled:
@@ -128,24 +110,24 @@ class Story:
         findings.settle_s = calm_from - findings.balancing_from
         # The last word before the drain: the figure that counts.
         findings.after = await stage.balance()
-        stage.scene.tell(f"{stage.scene.moves} moves; spread is {self._spread(findings.after)}")
+        stage.scene.tell(f"{stage.fleet.moves} moves; spread is {self._spread(findings.after)}")
 
     async def _drain_host(self) -> None:
         stage, findings = self.stage, self.findings
         host = EXECUTORS["executor-2"]
         drained = [name for name, where in EXECUTORS.items() if where == host]
-        shards = sum(stage.owned_by(name) for name in drained)
+        shards = sum(stage.fleet.owned_by(name) for name in drained)
         self._phase("draining a host", f"drain {host}: {', '.join(drained)} with {shards} shards")
         findings.drain_from = lease_now_s()
         findings.drains_started += 1
-        await stage.operator.drain_host(NAMESPACE, host, reason="demo: maintenance")
+        await stage.fleet.operator.drain_host(NAMESPACE, host, reason="demo: maintenance")
         target = f"host/{host}"
-        drains = await stage.operator.drains(NAMESPACE)
+        drains = await stage.fleet.operator.drains(NAMESPACE)
         identity = next((drain.id for drain in drains if drain.target == target), None)
         if identity is None:
-            raise DemoFailed(f"no drain of {target} among {[drain.target for drain in drains]}")
+            raise NotStarted(f"no drain of {target} among {[drain.target for drain in drains]}")
         try:
-            view = await stage.operator.wait_drained(
+            view = await stage.fleet.operator.wait_drained(
                 NAMESPACE,
                 identity,
                 timeout_s=self._left_s(12.0),
@@ -163,31 +145,36 @@ class Story:
 
     async def _kill_leader(self) -> None:
         stage, findings = self.stage, self.findings
-        leader = await stage.nodes.leader()
+        leader = await stage.fleet.nodes.leader()
         self._phase("killing the leader", f"kill -9 {leader}, the leader")
         since = lease_now_s()
-        await stage.nodes.kill(leader)
+        await stage.fleet.nodes.kill(leader)
         try:
-            findings.failover_s = await stage.nodes.first_write("demo-failover", self._left_s(10.0))
+            await stage.fleet.nodes.first_write("demo-failover", self._left_s(10.0))
+            findings.failover_s = lease_now_s() - since
         finally:
             findings.outages.append(Outage(since, lease_now_s()))
         stage.scene.tell(f"writes work again after {findings.failover_s:.2f} s")
         await asyncio.sleep(self._left_s(WATCH_S))
-        await stage.nodes.start(leader)
-        findings.rejoin_s = await stage.nodes.ready([leader], max(0.1, self._left_s(10.0)))
+        await stage.fleet.nodes.start(leader)
+        findings.rejoin_s = await stage.fleet.nodes.ready([leader], max(0.1, self._left_s(10.0)))
         stage.scene.tell(f"{leader} came back empty and is caught up")
 
     async def _kill_executor(self) -> None:
         stage, findings = self.stage, self.findings
         victims = [name for name, host in EXECUTORS.items() if host != EXECUTORS["executor-2"]]
-        victim = max(victims, key=stage.owned_by)
-        shards = stage.owned_by(victim)
+        victim = max(victims, key=stage.fleet.owned_by)
+        shards = stage.fleet.owned_by(victim)
         self._phase("killing an executor", f"kill -9 {victim} with {shards} shards")
         crash = Crash(victim, lease_now_s(), LEASE_S)
         findings.crashes.append(crash)
-        await stage.processes.kill(victim)
-        if not await stage.until(lambda: stage.owned_by(victim) == 0, self._left_s(10.0)):
-            raise DemoFailed(f"{stage.owned_by(victim)} shards are still with {victim}, which died")
+        await stage.fleet.processes.kill(victim)
+        if not await stage.fleet.until(
+            lambda: stage.fleet.owned_by(victim) == 0, self._left_s(10.0)
+        ):
+            raise NotStarted(
+                f"{stage.fleet.owned_by(victim)} shards are still with {victim}, which died"
+            )
         stage.scene.tell(f"its shards are owned again after {lease_now_s() - crash.at:.1f} s")
         await asyncio.sleep(self._left_s(WATCH_S))
 

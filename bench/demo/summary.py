@@ -1,9 +1,8 @@
 """The verdict on a run of the demo: figures before and after, and whether anything was lost.
 
-Decides what counts as success. Pure but for reading the notes that executors and routers took.
+Decides what counts as success. Pure: the notes that executors and routers took are its input.
 """
 
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -11,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.demo import ledger
-from bench.demo.ledger import Note
+from bench.demo.ledger import Tenure
 from bench.demo.lookups import Lookup, Verdict, judge
-from bench.demo.notebook import read_notes
 from bench.demo.scene import Balance
 from bench.demo.story import Findings
 
@@ -60,13 +58,12 @@ class Summary(msgspec.Struct, kw_only=True):
 
 
 def summarise(
-    findings: Findings, executor_notes: list[Path], lookup_notes: list[Path], seconds: float
+    findings: Findings, tenures: list[Tenure], lookups: list[Lookup], seconds: float
 ) -> Summary:
     """The verdict; `faults` says why when it is not good."""
-    tenures = ledger.tenures_of(read_notes(executor_notes, Note))
     overlaps, faults = ledger.overlaps(tenures), ledger.epoch_faults(tenures)
     by_key = ledger.by_key(tenures)
-    told = judge(read_notes(lookup_notes, Lookup), by_key, findings.crashes, findings.outages)
+    told = judge(lookups, by_key, findings.crashes, findings.outages)
     before, after = findings.before, findings.after
     summary = Summary(
         spread_before=_short(before.spread if before else None),
@@ -106,7 +103,7 @@ def _heat(balance: Balance | None) -> float | None:
     return None if balance is None or not balance.mean else balance.hottest / balance.mean
 
 
-def _recovery_s(tenures: list[ledger.Tenure], findings: Findings) -> float | None:
+def _recovery_s(tenures: list[Tenure], findings: Findings) -> float | None:
     times = [
         seconds
         for crash in findings.crashes

@@ -75,6 +75,20 @@ def test_within_a_crashed_executors_lease_its_shards_may_name_it_or_nobody():
     assert judged(asked(over_at + 0.1), CRASHED, [CRASH]) == (1, 0, 0)
 
 
+def test_a_shard_given_to_an_executor_in_its_last_moment_may_name_it_within_its_lease():
+    given_too_late = by_key(
+        tenures_of(
+            [
+                Note("start", 0.0, "c", "1", "k", 1, 3.0),
+                Note("stop", 19.9, "c", "1", "k", 1, 22.0),
+                Note("start", 23.0, "b", "1", "k", 3, 26.0),
+            ]
+        )
+    )
+    assert judged(asked(22.0, "a", 2), given_too_late, [CRASH]) == (0, 0, 1)
+    assert judged(asked(22.0), given_too_late, [CRASH]) == (1, 0, 0)
+
+
 def test_a_crash_excuses_nothing_about_other_executors_shards():
     others = by_key(tenures_of([Note("start", 0.0, "b", "1", "k", 1, 60.0)]))
     assert judged(asked(21.0), others, [CRASH]) == (1, 0, 0)
