@@ -35,7 +35,7 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
     def __init__(
         self,
         name: str,
-        others: Iterable[str],
+        others: Iterable[Member],
         *,
         settings: dict[str, Any],
         port: Port,
@@ -52,7 +52,7 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
         conf = SyncObjConf(**settings)
         super().__init__(
             Member(name),
-            [Member(other) for other in others],
+            list(others),
             conf,
             nodeClass=Member,
             transport=port,

@@ -20,7 +20,6 @@ from coordinator.consensus.contract import (
     NotLeader,
     OutcomeUnknown,
     Overloaded,
-    PeerStatus,
     ProbeTimeout,
     StateMachine,
     Status,
@@ -39,9 +38,10 @@ from coordinator.consensus.cures.port import ClosedPort, OwnLinks
 from coordinator.consensus.cures.quarantine import Quarantine
 from coordinator.consensus.cures.replication import AckTerm, PrefixMatch, ResetOrder
 from coordinator.consensus.cures.transfer_of_state import SnapshotCap
-from coordinator.consensus.library import Member, logger
+from coordinator.consensus.library import logger
 from coordinator.consensus.links import Links
 from coordinator.consensus.replica import Replica
+from coordinator.consensus.report import describe
 
 # The order is the order in which they see a message: who must not act at all comes first, then
 # whose word counts, then what it says.
@@ -333,9 +333,9 @@ class ConsensusNode:
         replica = self._replica
         match = replica.engine.match_index
         candidates = [
-            (match.get(Member(peer), 0), peer)
+            (match.get(replica.members[peer], 0), peer)
             for peer in sorted(replica.links)
-            if not self._is_peer_quarantined(peer)
+            if not replica.peer_is_quarantined(peer)
         ]
         return max(candidates)[1] if candidates else None
 
@@ -355,44 +355,6 @@ class ConsensusNode:
             return None
         return self._links.api_urls.get(leader)
 
-    def _is_peer_quarantined(self, peer: str) -> bool:
-        return any(
-            isinstance(cure, Quarantine) and cure.peer_is_quarantined(peer)
-            for cure in self._replica.cures
-        )
-
     def status(self) -> Status:
         """The view of this node at this moment."""
-        replica, engine = self._replica, self._replica.engine
-        snapshots = replica.snapshots
-        made_at_s = snapshots.made_at_s
-        role = ("follower", "candidate", "leader")[engine.role]
-        return Status(
-            name=self.config.name,
-            role="quarantined" if replica.is_quarantined else role,
-            term=engine.term,
-            leader=replica.leader,
-            has_quorum=replica.is_majority(len(replica.links) + 1),
-            cluster_id=self._cluster_id,
-            commit_index=engine.commit_index,
-            applied_index=engine.applied_index,
-            log_entries=len(engine.log),
-            log_bytes=engine.log.size_bytes,
-            snapshot_index=snapshots.index,
-            snapshot_bytes=snapshots.size_bytes,
-            snapshot_age_s=None if made_at_s is None else self._monotonic() - made_at_s,
-            leader_contact_age_s=replica.leader_contact_age_s,
-            peers=tuple(self._peer_status(peer) for peer in replica.peers),
-        )
-
-    def _peer_status(self, peer: str) -> PeerStatus:
-        engine, links = self._replica.engine, self._links
-        return PeerStatus(
-            name=peer,
-            address=self.config.peers[peer],
-            connected=peer in self._replica.links,
-            api_url=None if links is None else links.api_urls.get(peer),
-            match_index=engine.match_index.get(Member(peer)) if engine.is_leader else None,
-            last_heard_age_s=None if links is None else links.last_heard_age_s(peer),
-            quarantined=self._is_peer_quarantined(peer),
-        )
+        return describe(self._replica, self._links, self._cluster_id)

@@ -69,7 +69,8 @@ class Replica:
         self.outbox: dict[str, list[bytes]] = {}
         self.cures = tuple(cures)
         self._clock = clock
-        self._members = {peer: Member(peer) for peer in self.peers}
+        # The very objects the library keys its tables with: a look-up ends at their identity.
+        self.members = {peer: Member(peer) for peer in self.peers}
         self._failures: deque[float] = deque(maxlen=TICK_FAILURES_MAX)
         self._heard_at_s: float | None = None
         self._port = Port(self._from_library)
@@ -84,7 +85,7 @@ class Replica:
         library.use_clock(clock)
         self.engine = Engine(
             self.name,
-            self.peers,
+            self.members.values(),
             settings=blueprint.settings,
             port=self._port,
             log=blueprint.log,
@@ -129,25 +130,25 @@ class Replica:
 
     def link_opened(self, peer: str) -> None:
         """A link to this member is up; nothing sent on a former one will arrive any more."""
-        self._wind()
+        self.look_at_clock()
         self.links.add(peer)
-        self._port.open(self._members[peer])
+        self._port.open(self.members[peer])
         for cure in self.cures:
             cure.link_opened(peer)
 
     def link_shut(self, peer: str) -> None:
         """The link to this member is gone, with what was in it."""
-        self._wind()
+        self.look_at_clock()
         self.links.discard(peer)
         self.outbox.pop(peer, None)
-        self._port.shut(self._members[peer])
-        self.snapshots.restart(self._members[peer])
+        self._port.shut(self.members[peer])
+        self.snapshots.restart(self.members[peer])
         for cure in self.cures:
             cure.link_shut(peer)
 
     def receive(self, peer: str, message: Message) -> None:
         """One message of a linked member."""
-        self._wind()
+        self.look_at_clock()
         kind = message["type"]
         rewritten: Message | None = message
         for rewrite in self._incoming.get(kind, ()):
@@ -158,7 +159,7 @@ class Replica:
         if kind == "append_entries" and message["term"] >= self.engine.term:
             self._heard_at_s = self.now
         if kind in LIBRARY_MESSAGES:
-            self._port.deliver(self._members[peer], message)
+            self._port.deliver(self.members[peer], message)
             for seen in self._delivered.get(kind, ()):
                 seen(peer, message)
         elif kind == "probe":
@@ -185,7 +186,7 @@ class Replica:
     def offer_leadership(self, peer: str) -> bool:
         """Asks a caught-up peer to stand at once; False when it is not caught up."""
         engine = self.engine
-        member = self._members[peer]
+        member = self.members[peer]
         if not engine.is_leader or engine.match_index.get(member, 0) != engine.last_index:
             return False
         self.send(peer, {"type": "timeout_now", "term": engine.term})
@@ -195,7 +196,7 @@ class Replica:
 
     def step(self) -> None:
         """One tick of the library and of the cures; call it once for all that came in."""
-        self._wind()
+        self.look_at_clock()
         try:
             self._tick()
         except Exception:  # noqa: BLE001 - counted, and fatal when it repeats
@@ -223,7 +224,8 @@ class Replica:
             after_step()
         self.probe.step()
 
-    def _wind(self) -> None:
+    def look_at_clock(self) -> None:
+        """Sets `now`, for this replica and the library inside it."""
         library.use_clock(self._clock)
         self.now = self._clock()
 
@@ -262,6 +264,10 @@ class Replica:
         return taken
 
     # What can be asked.
+
+    def peer_is_quarantined(self, peer: str) -> bool:
+        """The peer said a moment ago that it may not take part yet."""
+        return any(cure.peer_is_quarantined(peer) for cure in self.cures)
 
     def is_majority(self, members: int) -> bool:
         """More than half of all members."""

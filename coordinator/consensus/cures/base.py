@@ -72,6 +72,10 @@ class Cure:
     def link_shut(self, peer: str) -> None:
         """The link to this peer is gone, with what was in it."""
 
+    def peer_is_quarantined(self, peer: str) -> bool:  # noqa: ARG002 - a hook
+        """True when this cure knows that the peer may not take part yet."""
+        return False
+
     def before_step(self) -> None:
         """Each step, before the library's tick."""
 

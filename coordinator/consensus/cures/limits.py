@@ -9,7 +9,7 @@ from typing import Final
 from coordinator.consensus.codec import Message
 from coordinator.consensus.contract import ENTRY_BYTES_MAX, IN_FLIGHT_MAX, ApplyFailed
 from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
-from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, Member, logger
+from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, logger
 
 BATCH_BYTES: Final = 2 << 20
 """Twice the largest entry, so that no entry is ever split (the splitting is wrong)."""
@@ -77,14 +77,14 @@ class Bounded(Cure):
             return
         for peer in replica.peers:
             if peer in replica.links and replica.is_congested(peer):
-                replica.engine.connected.discard(Member(peer))
+                replica.engine.connected.discard(self.replica.members[peer])
                 self._resting.add(peer)
 
     def after_step(self) -> None:
         """Resting peers are connected again."""
         if self._resting:
             for peer in self._resting & self.replica.links:
-                self.replica.engine.connected.add(Member(peer))
+                self.replica.engine.connected.add(self.replica.members[peer])
             self._resting.clear()
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from coordinator.consensus.codec import Message
 from coordinator.consensus.cures.base import Cure, Rewrite, Seen
-from coordinator.consensus.library import Member, logger
+from coordinator.consensus.library import logger
 
 ASK_INTERVAL_S: Final = 0.1
 """As often as a heartbeat: a restart costs one round trip and this at most."""
@@ -153,7 +153,7 @@ class Quarantine(Cure):
             self._nonces[peer] = nonce
             if replica.engine.is_leader:
                 # What the former life acknowledged is gone.
-                replica.engine.match_index[Member(peer)] = 0
+                replica.engine.match_index[self.replica.members[peer]] = 0
         self._asked_at[peer] = replica.now
         if self._founders is not None and self._founders.get(peer) == nonce:
             replica.send(peer, {"type": "proceed", "nonces": self._founders})

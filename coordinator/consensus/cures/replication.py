@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 from coordinator.consensus.codec import Message
 from coordinator.consensus.cures.base import Cure, Rewrite, Seen
-from coordinator.consensus.library import Member
 
 
 class PrefixMatch(Cure):
@@ -79,13 +78,13 @@ class PrefixMatch(Cure):
         self._ack = None
 
     def _note_next(self, peer: str, message: Message) -> Message:
-        self._next_before = self.replica.engine.next_index.get(Member(peer), 0)
+        self._next_before = self.replica.engine.next_index.get(self.replica.members[peer], 0)
         return message
 
     def _keep_next(self, peer: str, message: Message) -> None:
         engine = self.replica.engine
         if message["success"] and not message["reset"] and engine.is_leader:
-            member = Member(peer)
+            member = self.replica.members[peer]
             engine.next_index[member] = max(engine.next_index[member], self._next_before)
 
 

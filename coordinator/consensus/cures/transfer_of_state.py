@@ -9,7 +9,7 @@ from typing import Final
 
 from coordinator.consensus.codec import Message
 from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
-from coordinator.consensus.library import Entry, Member
+from coordinator.consensus.library import Entry
 
 CHUNKS_PER_STEP_MAX: Final = 8
 """2 MiB in a step: enough for a fast link, little for the loop and the peer's buffer."""
@@ -91,7 +91,7 @@ class SnapshotCap(Cure):
         sent = self._chunks[peer] = self._chunks.get(peer, 0) + 1
         if chunk is None or (sent >= CHUNKS_PER_STEP_MAX and not chunk[2]):
             # Leaving the set of connected peers is the send loop's own way out.
-            self.replica.engine.connected.discard(Member(peer))
+            self.replica.engine.connected.discard(self.replica.members[peer])
             self._resting.add(peer)
         return message
 
@@ -99,7 +99,7 @@ class SnapshotCap(Cure):
         """Resting peers are connected again."""
         self._chunks.clear()
         for peer in self._resting:
-            self.replica.engine.connected.add(Member(peer))
+            self.replica.engine.connected.add(self.replica.members[peer])
         self._resting.clear()
 
     def link_shut(self, peer: str) -> None:
