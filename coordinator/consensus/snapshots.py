@@ -4,11 +4,12 @@ Decides how a snapshot is cut into chunks and put together again. Must not know 
 is worth installing: `screen` is asked. No compression: peers are near, and the loop must not stall.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.consensus.codec import Malformed, open_snapshot, seal_snapshot
-from coordinator.consensus.library import NOT_SERIALIZING, SERIALIZED, Entry
+from coordinator.consensus.library import NOT_SERIALIZING, SERIALIZED, Entry, logger
 
 CHUNK_BYTES: Final = 256 << 10
 """Small beside a frame, large beside its overhead."""
@@ -18,8 +19,19 @@ SNAPSHOT_BYTES_MAX: Final = 1 << 30
 Chunk = tuple[bytes, bool, bool]
 
 
-class SnapshotRefused(Exception):  # noqa: N818 - the library logs it by this name
+class SnapshotRefused(Exception):  # noqa: N818 - says what happened, and is no fault when held
     """The snapshot was not installed; the state is what it was."""
+
+
+class SilentRefusals(logging.Filter):
+    """The library logs every refusal with a traceback; this module already said the one line."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for the library's words on a refused snapshot."""
+        return not (record.exc_info and isinstance(record.exc_info[1], SnapshotRefused))
+
+
+logging.getLogger("pysyncobj.syncobj").addFilter(SilentRefusals())
 
 
 class SnapshotStore:
@@ -121,13 +133,15 @@ class SnapshotStore:
         try:
             (former, last), state = open_snapshot(sealed or b"")
         except Malformed as error:
-            raise SnapshotRefused(f"corrupt: {error}") from error
+            logger.error("snapshot_refused why=%r", f"corrupt: {error}")
+            raise SnapshotRefused("corrupt") from error
         if not self.screen(last):
             raise SnapshotRefused("held already")
         try:
             self._install(state)
         except Exception as error:
-            raise SnapshotRefused(f"not restored: {type(error).__name__}: {error}") from error
+            logger.exception("snapshot_refused why='not restored'")
+            raise SnapshotRefused("not restored") from error
         self._offsets.clear()
         self._keep(sealed or b"", last[1])
         return None, last, former, ()

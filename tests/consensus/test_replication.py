@@ -177,18 +177,22 @@ def test_a_corrupt_snapshot_is_never_acknowledged_only_with_the_cure(without, ac
     assert len(lab.sent("n3", "next_node_idx")) == acks
 
 
-def test_a_snapshot_the_machine_cannot_restore_is_never_acknowledged():
+def test_a_snapshot_the_machine_cannot_restore_is_never_acknowledged(caplog):
     lab = uncommitted_tail()
     lab.sent()
     send_snapshot(lab, snapshot(8, 2, "not json"))
+    assert [record.getMessage() for record in caplog.records] == [
+        "snapshot_refused why='not restored'"
+    ]
     assert lab.log()[-1] == (5, 1)
     assert lab.engine.applied_index == 1
     assert lab.sent("n3", "next_node_idx") == []
 
 
-def test_a_snapshot_of_what_is_held_keeps_the_entries_behind_it():
+def test_a_snapshot_of_what_is_held_keeps_the_entries_behind_it(caplog):
     lab = acknowledged_follower()
     send_snapshot(lab, snapshot(4, 1), term=1)
+    assert caplog.records == []  # nothing is wrong, so nothing is said
     assert lab.log()[-1] == (5, 1)  # acknowledged, maybe committed with this node's word
     assert lab.engine.commit_index == 4
     ack = lab.sent("n3", "next_node_idx")[-1]
