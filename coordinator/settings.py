@@ -214,6 +214,7 @@ def _override(tree: dict[str, Any], environ: Mapping[str, str], faults: _Faults)
             path = f"{path}{name}."
             below = table.setdefault(name, {})
             if not isinstance(below, dict):
+                faults.found.append(f"{path[:-1]} ({variable}): is no table with keys of its own")
                 break
             table = below
         else:

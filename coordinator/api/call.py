@@ -4,6 +4,7 @@ Decides how names, keys, cursors and bodies are read and how answers are written
 what any route does.
 """
 
+import ipaddress
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -150,7 +151,13 @@ class Call(Generic[Body]):
     def by(self) -> str:
         """Who gives an order, as far as is known without logins: an address."""
         request = self.request
-        return request.headers.get(CALLER_HEADER) or request.remote or "unknown"
+        told = request.headers.get(CALLER_HEADER)
+        if told is not None:
+            try:
+                return str(ipaddress.ip_address(told))
+            except ValueError:
+                pass  # not written by a node
+        return request.remote or "unknown"
 
     # -- what is answered ----------------------------------------------------------------
 

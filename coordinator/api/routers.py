@@ -75,9 +75,13 @@ async def _settled(
     if shard is None and not (is_open and may_create):
         raise Refusal("shard_not_found", f"no shard {key!r} in namespace {name!r}")
     if not call.desk.leader.is_leading:
-        # Served by `serve` through the leader, which can make and place shards.
-        raise Refusal("shard_unassigned", f"shard {key!r} has no owner, as far as this node knows")
-    outcome = await call.desk.leader.owner_of(name, key, create=may_create, timeout_s=OWNER_WAIT_S)
+        # `serve` asks the leader, which can make and place shards, before this is answered.
+        reason = "no_leader" if call.desk.leader_url is None else "shard_unassigned"
+        raise Refusal(reason, f"shard {key!r} has no owner, as far as this node knows")
+    with call.desk.polls.seat():
+        outcome = await call.desk.leader.owner_of(
+            name, key, create=may_create, timeout_s=OWNER_WAIT_S
+        )
     if isinstance(outcome, Refused):
         raise refused(outcome)
     namespace = call.namespace

@@ -75,7 +75,7 @@ _BUSIEST: Final = (
             "shard_parked",
             "shard_unassigned",
             "quota_exceeded",
-            "recovering",
+            *WATCH,
         ),
     ),
     Route(

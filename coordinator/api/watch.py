@@ -33,7 +33,7 @@ class Polls:
 
         Refuses when too many wait, and when the node stops.
         """
-        with self._seat():
+        with self.seat():
             moved = await self._watches.wait(
                 topic, seen, wait_s * (1 - JITTER * self._rng.random())
             )
@@ -43,7 +43,7 @@ class Polls:
 
     async def caught_up(self, namespace: str, cursor: Cursor) -> bool:
         """Whether this node got to a cursor that it was behind of within `CATCH_UP_S`."""
-        with self._seat():
+        with self.seat():
             return await self._watches.wait((namespace, None), cursor.revision - 1, CATCH_UP_S)
 
     def release(self) -> None:
@@ -51,7 +51,8 @@ class Polls:
         self._watches.close()
 
     @contextmanager
-    def _seat(self) -> Iterator[None]:
+    def seat(self) -> Iterator[None]:
+        """One place among those who wait; refused when there is none, or the node stops."""
         if self._watches.is_closed:
             raise Refusal("shutting_down", "the node is stopping; ask another one")
         if self.count >= self._waiters_max:

@@ -247,7 +247,10 @@ def test_a_fault_of_the_environment_names_the_variable():
         SHARD_COORDINATOR__LIMITS__WATCH_WAITERS="many",
         SHARD_COORDINATOR__LIMITS__WAITERS="1",
         SHARD_COORDINATOR__API="5",
+        SHARD_COORDINATOR__NODE__NAME__X="5",
     )
+    deep = "node.name (SHARD_COORDINATOR__NODE__NAME__X): is no table with keys of its own"
+    assert deep in told
     assert (
         "limits.watch_waiters (SHARD_COORDINATOR__LIMITS__WATCH_WAITERS): expected int, got str"
         in told

@@ -13,6 +13,7 @@ from coordinator.api.operators.records import (
     PassView,
     PauseRequest,
     PauseView,
+    PlannedMove,
     ReasonRequest,
 )
 from coordinator.api.problems import Refusal
@@ -20,8 +21,10 @@ from coordinator.core.commands import PauseBalancer, ResumeBalancer
 from coordinator.core.controller import Pass
 from coordinator.core.controller.facts import BalanceFacts, balance_facts
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import Move
 
-DOMINANT_SHOWN_MAX: Final = 100
+SHOWN_MAX: Final = 100
+"""Of a list that may be long: enough to see what it is about."""
 
 
 async def show(call: Call[None]) -> web.Response:
@@ -92,8 +95,7 @@ def _answer(namespace: NamespaceState, facts: BalanceFacts, at_ms: int) -> Balan
         gap=max(0.0, figures.spread - bound.spread),
         static_hash=facts.hashed.spread,
         dominant=[
-            DominantShard(key=shard.key, load=shard.load)
-            for shard in bound.dominant[:DOMINANT_SHOWN_MAX]
+            DominantShard(key=shard.key, load=shard.load) for shard in bound.dominant[:SHOWN_MAX]
         ],
         blocked=None if plan is None or plan.blocked is None else plan.blocked.reason.value,
         skipped=facts.skipped or None,
@@ -125,8 +127,19 @@ def _pass(last: Pass) -> PassView:
     return PassView(
         at=timestamp(last.at_ms),
         moves=0 if plan is None else len(plan.moves),
+        moved=[] if plan is None else [_move(move) for move in plan.moves[:SHOWN_MAX]],
         moved_load=0.0 if plan is None else plan.moved_load,
         stopped=last.skipped if plan is None else plan.stop.value,
         spread_before=None if plan is None else plan.before.spread,
         spread_after=None if plan is None else plan.after.spread,
+    )
+
+
+def _move(move: Move) -> PlannedMove:
+    return PlannedMove(
+        key=move.key,
+        source=move.source,
+        target=move.target,
+        load=move.load,
+        reason=move.reason.value,
     )

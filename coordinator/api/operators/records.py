@@ -300,11 +300,23 @@ class DominantShard(Struct, frozen=True, kw_only=True):
     load: float
 
 
+class PlannedMove(Struct, frozen=True, kw_only=True):
+    """A move that a pass began."""
+
+    key: str
+    source: str
+    target: str
+    load: float
+    reason: str
+
+
 class PassView(Struct, frozen=True, kw_only=True):
     """The last balancing pass."""
 
     at: str
     moves: int
+    moved: list[PlannedMove]
+    """At most 100 of them, in the order in which each helps."""
     moved_load: float
     stopped: str
     """Why it ended, or why it was not made at all."""
