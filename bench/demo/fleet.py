@@ -110,7 +110,7 @@ class Fleet:
         self.moves = 0
 
     async def start_routers(self) -> None:
-        """Start the process that looks up every owner, all the time."""
+        """Start the process that looks up every owner, and wait until it does."""
         task = watch.Task(
             urls=self.nodes.urls,
             namespace=self.namespace,
@@ -120,6 +120,8 @@ class Fleet:
         process = await self._start("routers", "bench.demo.watch", task, has_output=True)
         if process.stdout is not None:
             self._telling = asyncio.create_task(self._read_counts(process.stdout))
+        if not await self.until(lambda: self.counts.lookups > 0, JOIN_S):
+            raise NotStarted(f"no router has asked anything within {JOIN_S:.0f} s")
 
     async def _start(
         self, name: str, module: str, task: msgspec.Struct, *, has_output: bool = False

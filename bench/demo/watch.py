@@ -1,7 +1,7 @@
 """Routers of the demo, in their own process: ask for every owner all the time, and take notes.
 
 `python -m bench.demo.watch JSON`, with the fields of `Task`. Each router prefers another node.
-Prints one line of counts twice a second, and ends when its stdin does.
+Prints a line of counts five times a second, and ends when its stdin does.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ ASK_S = 0.06
 ASK_TIMEOUT_S = 3.0
 """A caller's patience for one look-up, retries included; longer than an election."""
 READY_S = 10.0
+TELL_S = 0.2
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -113,7 +114,7 @@ def drawing(first: int, below: int) -> random.Random:
 async def tell(counts: Counts) -> None:
     while True:
         print(msgspec.json.encode(counts).decode(), flush=True)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(TELL_S)
 
 
 async def run(task: Task) -> None:
