@@ -92,7 +92,7 @@ class Controller:
         times.append(settlement_at(namespace, mind, now))
         if namespace.vacant:
             hold = hold_until(namespace, mind)
-            times.append(hold if hold > now else None)
+            times.append(hold if hold > now else mind.failures.next_retry(after=now))
         return min(at for at in times if at is not None)
 
     def learn(

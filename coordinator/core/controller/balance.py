@@ -23,6 +23,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
         return []
     mind.next_pass_at = now + balancer.interval_s
     mind.drop_cooled(now)
+    mind.failures.forget_old(now)
     mind.forget_retired(namespace)
     skipped = why_skipped(namespace, mind, now, at_ms)
     if skipped:

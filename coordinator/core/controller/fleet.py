@@ -10,9 +10,7 @@ from math import fsum
 from coordinator.core.controller.mind import Mind
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Hold, Piece, Seat
-from coordinator.core.types import Cause, Executor, Shard
-
-_NO_BANS: frozenset[str] = frozenset()
+from coordinator.core.types import Executor, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +56,13 @@ def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: floa
 
 
 def owed_pieces(fleet: Fleet, mind: Mind, shards: Iterable[Shard]) -> list[Piece]:
-    """Shards that need an executor. One that just failed somewhere is kept away from there."""
-    is_lone = sum(seat.is_open for seat in fleet.seats) < 2
+    """Shards that need an executor, kept away from those that could not start them lately."""
+    open_names = {seat.executor for seat in fleet.seats if seat.is_open}
     return [
         Piece(
             shard.key,
             mind.load_of(shard, fleet.median),
-            banned=frozenset((shard.previous,))
-            if shard.cause is Cause.FAILED and shard.previous is not None and not is_lone
-            else _NO_BANS,
+            banned=mind.failures.bans(shard.key, open_names),
         )
         for shard in shards
     ]

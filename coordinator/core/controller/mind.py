@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.commands import Reason, Refused
 from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.controller.failures import FailureBook
 from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
@@ -39,6 +40,7 @@ class Mind:
     last_join_at: float
     quiet_until: float
     next_pass_at: float
+    failures: FailureBook = field(default_factory=FailureBook)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     """Highest heartbeat sequence by (executor, incarnation)."""
     reported: dict[str, frozenset[str]] = field(default_factory=dict)

@@ -43,6 +43,7 @@ def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
     if not open_names:
         return []
     vacant = [namespace.shards[key] for key in sorted(namespace.vacant)]
+    vacant = mind.failures.ready(vacant, open_names, now)
     by_hash: list[Placement] = []
     if namespace.info.policy.initial_placement is InitialPlacement.HASH:
         fresh = [shard.key for shard in vacant if shard.epoch == 0 and shard.pin is None]
