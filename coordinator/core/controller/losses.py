@@ -102,13 +102,21 @@ def homes_for(
     pinned = [shard for shard in shards if shard.pin in names]
     free = [shard for shard in shards if shard.pin not in names]
     homes = [Placement(shard.key, shard.pin) for shard in pinned if shard.pin is not None]
+    _count_in(namespace, mind, fleet, homes)
     placed = place(owed_pieces(fleet, mind, free), open_seats, fleet.loads, fleet.counts).placed
-    homes += [Placement(one.key, one.target) for one in placed]
-    for placement in homes:
+    by_load = [Placement(one.key, one.target) for one in placed]
+    _count_in(namespace, mind, fleet, by_load)
+    return homes + by_load
+
+
+def _count_in(
+    namespace: NamespaceState, mind: Mind, fleet: Fleet, placements: list[Placement]
+) -> None:
+    """Later placements see what the earlier ones bring."""
+    for placement in placements:
         fleet.counts[placement.executor] += 1
         load = mind.load_of(namespace.shards[placement.key], fleet.median)
         fleet.loads[placement.executor] += load
-    return homes
 
 
 def fitting(placements: list[Placement]) -> list[Placement]:
