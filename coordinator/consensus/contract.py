@@ -14,6 +14,9 @@ ENTRY_BYTES_MAX = 1 << 20
 IN_FLIGHT_MAX = 20_000
 """Most proposals waiting for their outcome: ten times the intended 2,000, then refuse at once."""
 
+COMPACTION_ENTRIES_MAX = 100_000
+"""Four times as many entries (see `snapshot-cap`) of one byte still fit one frame."""
+
 
 class StateMachine(Protocol):
     """What is replicated. Every node calls `apply` with the same bytes in the same order."""
@@ -55,6 +58,33 @@ class ConsensusConfig:
     """The same bound for large entries."""
     insecure: bool = False
     """Allow a plaintext Raft port off loopback. Anyone who reaches it owns the cluster."""
+
+
+def config_problems(config: ConsensusConfig) -> list[str]:
+    """What is wrong with the settings, all of it at once; empty when they can be used."""
+    shortest, longest = config.election_timeout_s
+    checks = {
+        f"peers: {config.name} is not among its peers": config.name in config.peers,
+        "election_timeout_s: the second must be above the first": longest > shortest,
+        "fallback_timeout_s: must be below the shortest election timeout, or a cut-off leader "
+        "outlives the election of another": config.fallback_timeout_s < shortest,
+        "ping_interval_s: must be above zero and fit the shortest election timeout four times": (
+            0 < config.ping_interval_s * 4 <= shortest
+        ),
+        "fallback_timeout_s: must fit two pings": (
+            config.fallback_timeout_s > config.ping_interval_s * 2
+        ),
+        "link_dead_after_s: must fit three pings": (
+            config.link_dead_after_s > config.ping_interval_s * 3
+        ),
+        "tick_interval_s: must be above zero and at most the ping interval": (
+            0 < config.tick_interval_s <= config.ping_interval_s
+        ),
+        "compaction_min_entries: 2 to 100000, so that an append fits a frame": (
+            2 <= config.compaction_min_entries <= COMPACTION_ENTRIES_MAX
+        ),
+    }
+    return [problem for problem, holds in checks.items() if not holds]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 Decides nothing but how much a cut may take (see `journal-floor`). Must not know terms' meaning.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from coordinator.consensus.library import Entry
@@ -12,6 +13,8 @@ class MemoryLog:
     """The library's journal interface over a list, with its size in bytes.
 
     `keep_head` and `keep_tail` are how many entries a cut leaves at least (see `journal-floor`).
+    `keep_from` names the oldest index that is still of use (see `snapshot-cap`); it is obeyed
+    until the log would be longer than `keep_from_max`.
     """
 
     def __init__(self) -> None:
@@ -19,6 +22,8 @@ class MemoryLog:
         self.size_bytes = 0
         self.keep_head = 0
         self.keep_tail = 0
+        self.keep_from: Callable[[], int | None] = lambda: None
+        self.keep_from_max = 0
         self._term = 0
         self._vote: str | None = None
 
@@ -41,6 +46,9 @@ class MemoryLog:
     def deleteEntriesTo(self, entryTo: int) -> None:
         """Cuts the beginning off, up to this position."""
         position = min(entryTo, len(self._entries) - self.keep_tail)
+        useful = self.keep_from()
+        if useful is not None and len(self._entries) <= self.keep_from_max:
+            position = min(position, useful - self._entries[0][1])
         if position > 0:
             self.size_bytes -= sum(len(entry[0]) for entry in self._entries[:position])
             self._entries = self._entries[position:]

@@ -24,6 +24,7 @@ from coordinator.consensus.contract import (
     StateMachine,
     Status,
     TransferFailed,
+    config_problems,
 )
 from coordinator.consensus.cures.base import Cure
 from coordinator.consensus.cures.leadership import PreVote, StepDown
@@ -87,8 +88,8 @@ class ConsensusNode:
         rng: random.Random,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        if config.name not in config.peers:
-            raise ConsensusError(f"{config.name} is not among its peers")
+        if problems := config_problems(config):
+            raise ConsensusError("; ".join(problems))
         self.config = config
         self.on_applied: Callable[[int], None] | None = None
         self.on_leadership: Callable[[bool, int], None] | None = None

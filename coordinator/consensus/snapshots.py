@@ -48,7 +48,7 @@ class SnapshotStore:
         self._sealed: bytes | None = None
         self._pending = False
         self._log_index = 0
-        self._offsets: dict[Any, int] = {}
+        self._sending: dict[Any, tuple[bytes, int, int]] = {}
         self._incoming: list[bytes] | None = None
         self._incoming_bytes = 0
         self._complete: bytes | None = None
@@ -61,7 +61,11 @@ class SnapshotStore:
     @property
     def is_sending(self) -> bool:
         """Some peer has received a part, not the whole."""
-        return bool(self._offsets)
+        return bool(self._sending)
+
+    def sending_from(self) -> int | None:
+        """Where the log must begin so that whoever is being sent a snapshot can go on from it."""
+        return min((index - 1 for _, _, index in self._sending.values()), default=None)
 
     # Making one: the library calls these two in a tick, the second one tick later.
 
@@ -77,7 +81,6 @@ class SnapshotStore:
         if not self._pending:
             return NOT_SERIALIZING, None
         self._pending = False
-        self._offsets.clear()
         return SERIALIZED, self._log_index
 
     def _keep(self, sealed: bytes, index: int) -> None:
@@ -91,12 +94,14 @@ class SnapshotStore:
         """The next chunk for a peer; the last one is empty. None while there is nothing to send."""
         if self._pending or self._sealed is None:
             return None
-        offset = self._offsets.get(transmissionID, 0)
-        data = self._sealed[offset : offset + self.chunk_bytes]
+        # A newer snapshot does not end the sending of this one, or a slow peer never had a whole.
+        fresh = (self._sealed, 0, self.index)
+        sealed, offset, index = self._sending.get(transmissionID, fresh)
+        data = sealed[offset : offset + self.chunk_bytes]
         if data:
-            self._offsets[transmissionID] = offset + len(data)
+            self._sending[transmissionID] = (sealed, offset + len(data), index)
         else:
-            self._offsets.pop(transmissionID, None)
+            self._sending.pop(transmissionID, None)
         return data, offset == 0, not data
 
     def cancelTransmisstion(self, id: Any) -> None:
@@ -104,7 +109,7 @@ class SnapshotStore:
 
     def restart(self, peer: Any) -> None:
         """Starts again with the first chunk: what was sent is lost with its link."""
-        self._offsets.pop(peer, None)
+        self._sending.pop(peer, None)
 
     # Receiving one.
 
@@ -142,6 +147,6 @@ class SnapshotStore:
         except Exception as error:
             logger.exception("snapshot_refused why='not restored'")
             raise SnapshotRefused("not restored") from error
-        self._offsets.clear()
+        self._sending.clear()
         self._keep(sealed or b"", last[1])
         return None, last, former, ()

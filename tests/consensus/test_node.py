@@ -18,6 +18,7 @@ from coordinator.consensus import (
     TooLarge,
     TransferFailed,
 )
+from coordinator.consensus.contract import config_problems
 from tests.consensus.cluster import Cluster, Register, cluster, until
 
 
@@ -308,7 +309,28 @@ async def test_the_status_of_a_leader_tells_of_its_peers():
         assert follower.leader_contact_age_s < 1.0
 
 
-def test_a_node_must_be_among_its_peers():
-    config = ConsensusConfig(name="n1", peers={"n2": "127.0.0.1:1"}, api_url="")
-    with pytest.raises(ConsensusError, match="not among its peers"):
-        ConsensusNode(config, Register(), rng=random.Random(1))
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"peers": {"n2": "127.0.0.1:1"}}, "not among its peers"),
+        ({"election_timeout_s": (0.5, 0.5)}, "election_timeout_s"),
+        ({"fallback_timeout_s": 0.5}, "fallback_timeout_s: must be below"),
+        ({"fallback_timeout_s": 0.1}, "fallback_timeout_s: must fit"),
+        ({"ping_interval_s": 0.2}, "ping_interval_s"),
+        ({"link_dead_after_s": 0.1}, "link_dead_after_s"),
+        ({"tick_interval_s": 0.0}, "tick_interval_s"),
+        ({"compaction_min_entries": 100_001}, "compaction_min_entries"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_work_are_refused_with_their_reason(changes, problem):
+    given = {"name": "n1", "peers": {"n1": "127.0.0.1:1"}, "api_url": "", **changes}
+    with pytest.raises(ConsensusError, match=problem):
+        ConsensusNode(ConsensusConfig(**given), Register(), rng=random.Random(1))
+
+
+def test_all_wrong_settings_are_told_at_once():
+    config = ConsensusConfig(
+        name="n1", peers={}, api_url="", tick_interval_s=9.0, compaction_min_entries=1
+    )
+    assert len(config_problems(config)) == 3

@@ -252,3 +252,52 @@ def test_a_snapshot_that_is_being_made_is_no_spin_only_with_the_cure(without, li
     empty = [m for m in lab.sent("n3", "append_entries") if "serialized" in m]
     assert len(empty) >= 1
     assert (len(empty) <= limit) is (limit == 1)
+
+
+def grow(lab, count, *, rounds=4):
+    """Commits entries with n2 alone, and lets the log be compacted."""
+    for _ in range(count):
+        lab.propose(b"0123456789")
+    for _ in range(rounds):
+        lab.step()
+        lab.acknowledge("n2")
+
+
+@pytest.mark.parametrize(("without", "follows"), [((), True), (("snapshot-cap",), False)])
+def test_a_slow_receiver_can_go_on_from_the_snapshot_it_is_being_sent(without, follows):
+    lab = Lab(*without, compaction_min_entries=10)
+    lab.lead()
+    grow(lab, 15)
+    snapshots, member = lab.replica.snapshots, Member("n3")
+    covered = snapshots.index
+    snapshots.chunk_bytes = 8
+    assert snapshots.getTransmissionData(member)[1]  # the first chunk is on its way
+    grow(lab, 15)
+    assert snapshots.index > covered  # a newer snapshot was made meanwhile
+    assert (lab.engine.first_index == covered - 1) is follows
+
+
+def test_a_receiver_that_is_too_slow_does_not_make_the_log_grow_without_end():
+    lab = Lab(compaction_min_entries=10)
+    lab.lead()
+    grow(lab, 15)
+    lab.replica.snapshots.chunk_bytes = 8
+    lab.replica.snapshots.getTransmissionData(Member("n3"))
+    for _ in range(20):
+        grow(lab, 15)
+        assert len(lab.engine.log) <= 4 * 10 + 2 * 15
+
+
+def test_the_snapshot_a_receiver_gets_is_one_snapshot_from_its_first_chunk_to_its_last():
+    lab = Lab(compaction_min_entries=10)
+    lab.lead()
+    grow(lab, 15)
+    snapshots, member = lab.replica.snapshots, Member("n3")
+    snapshots.chunk_bytes = 8
+    sealed = snapshots._sealed
+    parts = [snapshots.getTransmissionData(member)]
+    grow(lab, 15)
+    while not parts[-1][2]:
+        parts.append(snapshots.getTransmissionData(member))
+    assert b"".join(data for data, _, _ in parts) == sealed
+    assert snapshots._sealed != sealed

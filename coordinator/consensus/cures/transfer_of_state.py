@@ -13,6 +13,8 @@ from coordinator.consensus.library import Entry
 
 CHUNKS_PER_STEP_MAX: Final = 8
 """2 MiB in a step: enough for a fast link, little for the loop and the peer's buffer."""
+KEEP_FACTOR: Final = 4
+"""How much longer than at a compaction the log may grow while a peer receives a snapshot."""
 
 
 class SnapshotCap(Cure):
@@ -28,8 +30,10 @@ class SnapshotCap(Cure):
         self._before = 0
 
     def prepare(self, blueprint: Blueprint) -> None:
-        """Asks before anything is installed."""
+        """Asks before anything is installed; keeps the log that a slow receiver will need."""
         blueprint.snapshots.screen = self._screen
+        blueprint.log.keep_from = blueprint.snapshots.sending_from
+        blueprint.log.keep_from_max = KEEP_FACTOR * blueprint.config.compaction_min_entries
 
     def incoming(self) -> Mapping[str, Rewrite]:
         """Commit indexes of snapshot messages are capped."""
