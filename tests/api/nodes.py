@@ -43,9 +43,11 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def settings_of(count: int = 1, extra: str = "") -> list[Settings]:
-    """The settings of a cluster of `count` nodes on free ports."""
+def settings_of(count: int = 1, extra: str = "", api_port: int | None = None) -> list[Settings]:
+    """The settings of a cluster of `count` nodes on free ports, or the first on a given one."""
     ports = free_ports(2 * count)
+    if api_port is not None:
+        ports[count] = api_port
     peers = ", ".join(f'n{i + 1} = "127.0.0.1:{ports[i]}"' for i in range(count))
     return [
         parse_settings(

@@ -344,6 +344,59 @@ async def test_the_balance_is_told_with_its_best_possible(api: Caller):
     assert told["mode"] == "on"
 
 
+async def test_the_last_pass_is_told_with_its_moves(api: Caller):
+    ns = await api.namespace(
+        lease_ttl_s=1,
+        heartbeat_interval_s=0.5,
+        balancer={"interval_s": 0.05, "smoothing_horizon_s": 1, "cooldown_s": 60},
+    )
+    await api.join(ns, "e1")
+    held = {}
+    for key in "abcd":
+        held[key] = {"epoch": (await api.owner(ns, key))["epoch"], "load": 1.0}
+    await api.join(ns, "e2")
+    sequence = iter(range(2, 1000))
+
+    async def balanced() -> dict[str, Any] | None:
+        number = next(sequence)
+        await api.beat(ns, "e1", number, shards=held)
+        await api.beat(ns, "e2", number, shards={})
+        last = (await api.get(f"{ns}/balance")).body["last_pass"]
+        return last if last and last["moves"] else None
+
+    last = await eventually(balanced)
+    assert last["moves"] == len(last["moved"]) == 2
+    assert {(m["source"], m["target"]) for m in last["moved"]} == {("e1", "e2")}
+    assert last["moved_load"] == pytest.approx(2.0)
+    assert last["spread_after"] < last["spread_before"]
+    cooling = (await api.get(f"{ns}/shards/{last['moved'][0]['key']}")).body
+    assert (cooling["next_why"], cooling["next"]) == ("balance", "e2")
+    assert 0 < cooling["cooldown_left_s"] <= 60
+    figures = (await api.get("/metrics")).raw.decode()
+    name = ns.rpartition("/")[2]
+    assert f'shard_coordinator_moves_total{{namespace="{name}",reason="balance"}} 2.0' in figures
+
+
+async def test_orders_for_what_is_in_no_namespace_are_refused(api: Caller):
+    for path in ("executors/e/drain", "hosts/h/drain", "shards/a/drain", "balance/pause"):
+        answer = await api.post(f"/v1/namespaces/nowhere/{path}")
+        assert (answer.status, answer.reason) == (404, "namespace_not_found")
+    for path in ("executors", "executors/e", "drains", "drains/d", "shards", "shards/a", "balance"):
+        answer = await api.get(f"/v1/namespaces/nowhere/{path}")
+        assert (answer.status, answer.reason) == (404, "namespace_not_found")
+    ns = await api.namespace()
+    assert (await api.get(f"{ns}/executors/e9")).reason == "executor_not_found"
+    assert (await api.get(f"{ns}/drains/d-9")).reason == "drain_not_found"
+
+
+async def test_who_gave_an_order_is_an_address_and_nothing_else(api: Caller):
+    ns = await api.namespace()
+    told = await api.post(f"{ns}/hosts/a/drain", **{"X-Forwarded-Caller": "10.1.2.3"})
+    assert told.body["by"] == "10.1.2.3"
+    odd = await api.post(f"{ns}/hosts/b/drain", **{"X-Forwarded-Caller": "root; rm -rf"})
+    assert odd.body["by"] == "127.0.0.1"
+
+
 async def test_a_paused_balancer_says_who_why_and_until_when(api: Caller):
     ns = await fleet(api)
     paused = (await api.post(f"{ns}/balance/pause", {"reason": "exam", "expires_in_s": 60})).body

@@ -19,7 +19,7 @@ from coordinator.consensus import (
     ProbeTimeout,
     TooLarge,
 )
-from coordinator.node import Node
+from coordinator.node import Node, StartError
 from tests.api.nodes import Answer, Caller, calling, ready, running, settings_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -350,3 +350,21 @@ async def test_a_stopping_node_releases_its_long_polls_at_once():
         answers = await asyncio.gather(*polls)
         assert {(answer.status, answer.reason) for answer in answers} == {(503, "shutting_down")}
         assert time.monotonic() - began < 2.0
+
+
+async def test_a_stopping_node_cuts_off_who_has_not_asked_yet():
+    async with running(*settings_of()) as (node,), calling(node) as caller:
+        await ready(caller)
+        idle = asyncio.ensure_future(Raw(caller.base).exchange())
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        await node.stop()
+        assert await idle == b""
+        assert time.monotonic() - began < 2.0
+
+
+async def test_a_node_whose_port_is_taken_says_so(api: Caller):
+    (settings,) = settings_of(api_port=int(api.base.rpartition(":")[2]))
+    with pytest.raises(StartError, match="cannot start"):
+        async with running(settings):
+            pass

@@ -137,3 +137,12 @@ async def test_the_cluster_is_shown(api: Caller):
     assert (node["role"], node["api"]) == ("leader", api.base)
     assert shown["leader_api"] == api.base
     assert shown["applied_index"] >= 1
+
+
+async def test_a_lone_node_can_hand_the_lead_to_nobody(api: Caller):
+    alone = await api.post("/v1/cluster/transfer-leadership")
+    assert (alone.status, alone.reason) == (409, "conflict")
+    same = await api.post("/v1/cluster/transfer-leadership", {"to": "n1"})
+    assert (same.status, same.body["leader"]) == (200, "n1")
+    unknown = await api.post("/v1/cluster/transfer-leadership", {"to": "n2"})
+    assert unknown.body["errors"][0]["path"] == "to"

@@ -186,6 +186,31 @@ def test_a_bind_off_loopback_needs_to_be_asked_for(bind: str):
     assert allowed.api_url == "http://10.0.0.1:7070"
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("log = true", "log: must be a table, not a boolean"),
+        ('log = "x"', "log: must be a table, not a string"),
+        ("log = [1]", "log: must be a table, not a list"),
+        ("log = 2026-01-01", "log: must be a table, not a date"),
+        ("[namespaces]\nx = {}", "namespaces.x.kind: is missing"),
+        ('[api]\nbind = "here"', "api.bind: 'here' is not HOST:PORT"),
+        (
+            '[namespaces.x]\nkind = "open"\npolicy = { lease_ttl_s = 2.0 }',
+            "namespaces.x.policy.heartbeat_interval_s: must be at most half of lease_ttl_s (2)",
+        ),
+    ],
+)
+def test_each_fault_says_what_is_wrong(text: str, told: str):
+    top, _, rest = MINIMAL.partition("[node]")
+    assert any(fault.startswith(told) for fault in faults(f"{top}{text}\n[node]{rest}"))
+
+
+def test_a_member_with_a_bad_name_is_told():
+    text = '[node]\nname = "n1"\npeers = { n1 = "127.0.0.1:1", "n 2" = "127.0.0.1:2" }'
+    assert faults(text) == ["node.peers.n 2: 'n 2' does not match [A-Za-z0-9][A-Za-z0-9._-]{0,62}"]
+
+
 def test_a_raft_port_off_loopback_needs_to_be_asked_for():
     (fault,) = faults('[node]\nname = "n1"\npeers = { n1 = "10.0.0.1:7071" }')
     assert fault.startswith("node.peers.n1: 10.0.0.1 is not loopback")
