@@ -1,0 +1,1 @@
+"""Heartbeats and owner look-ups through HTTP, beside a bare aiohttp handler."""

@@ -1,0 +1,166 @@
+"""Sends the same request over many kept connections for a while, from a process of its own.
+
+`python -m bench.api.driver FILE`, with the fields of `Drive`. Raw asyncio sockets under uvloop: a
+client library would cost more than the server that is measured. Prints one JSON line.
+"""
+
+import asyncio
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import uvloop
+
+from bench.rows import percentile
+
+FIRST_SEQUENCE = 1_000_000_000
+"""Ten digits throughout, so that a heartbeat's length never changes."""
+LATENCIES_MAX = 200_000
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What one connection sends; `sequence` in the body, if it is there, counts up."""
+
+    method: str
+    path: str
+    body: str = ""
+
+
+class Drive(msgspec.Struct, frozen=True):
+    """What to do. Each connection sends its own list of requests, round and round."""
+
+    url: str
+    connections: list[list[Request]]
+    seconds: float
+    warm_up_s: float = 0.5
+    first_sequence: int = FIRST_SEQUENCE
+
+
+class Driven(msgspec.Struct, frozen=True):
+    """How it went."""
+
+    answers_per_s: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    failed: int
+    last_sequence: int
+    example: str = ""
+
+
+class Run:
+    """What all connections count together."""
+
+    def __init__(self, drive: Drive, now: float) -> None:
+        self.begin = now + drive.warm_up_s
+        self.end = self.begin + drive.seconds
+        self.sequence = drive.first_sequence
+        self.answers = 0
+        self.failed = 0
+        self.example = ""
+        self.latencies: list[float] = []
+
+
+class Caller(asyncio.Protocol):
+    """One connection: a request, its answer, the next request."""
+
+    def __init__(self, run: Run, host: str, requests: list[Request]) -> None:
+        self._run = run
+        self._parts = [_parts(host, request) for request in requests]
+        self._turn = 0
+        self._buffer = b""
+        self._sent_at = 0.0
+        self._transport: asyncio.WriteTransport | None = None
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment] # uvloop's has no such class
+        self._send()
+
+    def _send(self) -> None:
+        head, tail = self._parts[self._turn]
+        self._turn = (self._turn + 1) % len(self._parts)
+        run = self._run
+        data = head
+        if tail:
+            run.sequence += 1
+            data = b"%b%d%b" % (head, run.sequence, tail)
+        self._sent_at = time.perf_counter()
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        head = buffer.find(b"\r\n\r\n")
+        if head < 0 or len(buffer) < head + 4 + _length(buffer, head):
+            self._buffer = buffer
+            return
+        self._buffer = b""
+        now = time.perf_counter()
+        run = self._run
+        if buffer.startswith(b"HTTP/1.1 200 "):
+            if run.begin <= now < run.end:
+                run.answers += 1
+                if len(run.latencies) < LATENCIES_MAX:
+                    run.latencies.append(now - self._sent_at)
+        else:
+            run.failed += 1
+            run.example = run.example or buffer[:400].decode(errors="replace")
+        if now < run.end and run.failed < 100:
+            self._send()
+        elif self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if time.perf_counter() < self._run.end and self._run.failed < 100:
+            self._run.failed += 1
+            self._run.example = self._run.example or f"the connection ended: {exc}"
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+def _length(buffer: bytes, head: int) -> int:
+    at = buffer.find(b"Content-Length: ", 0, head)
+    return int(buffer[at + 16 : buffer.find(b"\r\n", at)]) if at >= 0 else 0
+
+
+def _parts(host: str, request: Request) -> tuple[bytes, bytes]:
+    """The bytes before and after the sequence; nothing after when there is none."""
+    placeholder = f'"sequence":{FIRST_SEQUENCE}'
+    lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {host}"]
+    if request.body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(request.body.encode())}"]
+    whole = "\r\n".join(lines) + "\r\n\r\n" + request.body
+    before, found, after = whole.partition(placeholder)
+    return (f'{before}"sequence":'.encode(), after.encode()) if found else (whole.encode(), b"")
+
+
+async def drive(task: Drive) -> Driven:
+    parts = urlsplit(task.url)
+    host, port = parts.hostname or "", parts.port or 80
+    loop = asyncio.get_running_loop()
+    run = Run(task, time.perf_counter())
+    callers = []
+    for requests in task.connections:
+        _, caller = await loop.create_connection(
+            partial(Caller, run, f"{host}:{port}", requests), host, port
+        )
+        callers.append(caller)
+    async with asyncio.timeout(task.warm_up_s + task.seconds + 5.0):
+        await asyncio.gather(*[caller.over for caller in callers])
+    latencies = sorted(run.latencies)
+    return Driven(
+        answers_per_s=run.answers / task.seconds,
+        latency_p50_ms=percentile(latencies, 0.5) * 1e3,
+        latency_p99_ms=percentile(latencies, 0.99) * 1e3,
+        failed=run.failed,
+        last_sequence=run.sequence,
+        example=run.example,
+    )
+
+
+if __name__ == "__main__":
+    told = uvloop.run(drive(msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Drive)))
+    print(msgspec.json.encode(told).decode(), flush=True)
