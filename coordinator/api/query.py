@@ -28,7 +28,7 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
 def namespace_name(text: str) -> str:
     """A namespace's name, or a refusal."""
     if not NAMESPACE_NAME.fullmatch(text):
-        raise invalid("namespace", f"{text!r} does not match {NAMESPACE_NAME.pattern}")
+        raise invalid("namespace", f"{text[:200]!r} does not match {NAMESPACE_NAME.pattern}")
     return text
 
 

@@ -29,7 +29,7 @@ Epoch = Annotated[int, Meta(ge=0, le=EPOCH_MAX, description="The fencing token: 
 Sequence = Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
 Capacity = Annotated[float, Meta(gt=0, le=1_000_000_000_000)]
 HostName = Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._:@-]{0,127})?$(?!\n)")]
-ShortText = Annotated[str, Meta(max_length=256)]
+ShortText = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,256}$(?!\n)")]
 ReasonText = Annotated[str, Meta(max_length=1024)]
 ExecutorName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$(?!\n)")]
 Signal = Annotated[float, Meta(ge=0, le=1_000_000_000_000)]
