@@ -9,8 +9,8 @@ from coordinator.consensus.cures.base import Blueprint, Cure
 
 REDIAL_MIN_S: Final = 0.05
 """A restarted peer is back at once."""
-REDIAL_MAX_S: Final = 1.0
-"""A peer that is away costs one attempt a second."""
+REDIAL_MAX_S: Final = 0.5
+"""A peer that is away costs two attempts a second, and is back within one."""
 
 
 class OwnLinks(Cure):
