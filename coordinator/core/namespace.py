@@ -175,11 +175,9 @@ class NamespaceState:
 
     def overdue_of(self, executor: str) -> list[str]:
         """Keys whose lease alone is no longer renewed, by key."""
-        return sorted(
-            key
-            for key in self.owned(executor)
-            if key in self.in_flight and self.shards[key].overdue
-        )
+        # Asked with every heartbeat: handoffs in flight are few, the shards owned are not.
+        owned = self.owned(executor)
+        return sorted(key for key in self.in_flight if key in owned and self.shards[key].overdue)
 
     # -- changing ------------------------------------------------------------------------
 
