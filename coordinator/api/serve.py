@@ -177,12 +177,12 @@ class Server:
         """The leader's answer, or None if this node is to answer itself."""
         if self._desk.leader.is_leading:
             return None
-        url = self._desk.leader_url
-        if url is None or url == self._desk.settings.api_url or HOP_HEADER in request.headers:
-            if not is_must:
-                return None
-            raise Refusal("no_leader", "no leader has a quorum, as far as this node knows")
-        return await self._forward(request, url, payload)
+        url = self._other_leader(request)
+        if is_must:
+            if url is None:
+                raise Refusal("no_leader", "no leader has a quorum, as far as this node knows")
+            return await self._forward(request, url, payload)
+        return None if url is None else await self._tried(request, url)
 
     async def _second_opinion(
         self, request: web.Request, refusal: Refusal
@@ -192,10 +192,24 @@ class Server:
             return None
         if refusal.reason in {"shutting_down", "no_leader"} or self._desk.leader.is_leading:
             return None
+        url = self._other_leader(request)
+        return None if url is None else await self._tried(request, url)
+
+    def _other_leader(self, request: web.Request) -> str | None:
+        """Where a request can be forwarded; None if nowhere, or if it was forwarded already."""
         url = self._desk.leader_url
-        if url is None or url == self._desk.settings.api_url or HOP_HEADER in request.headers:
+        if url == self._desk.settings.api_url or HOP_HEADER in request.headers:
             return None
-        return await self._forward(request, url, b"")
+        return url
+
+    async def _tried(self, request: web.Request, url: str) -> web.StreamResponse | None:
+        """The leader's answer to a read, or None while it cannot be reached."""
+        try:
+            return await self._forward(request, url, b"")
+        except Refusal as refusal:
+            if refusal.reason != "no_leader":
+                raise
+            return None
 
     async def _forward(self, request: web.Request, url: str, payload: bytes) -> web.StreamResponse:
         request_id = request[REQUEST_ID]
