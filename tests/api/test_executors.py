@@ -1,5 +1,6 @@
 import asyncio
 import json
+import math
 import time
 
 import msgspec
@@ -42,6 +43,20 @@ async def test_a_heartbeat_may_come_and_be_answered_in_msgpack(api: Caller):
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "application/msgpack"
     assert answer.body["status"] == "active"
+
+
+@pytest.mark.parametrize("load", [math.nan, math.inf, -math.inf, -1.0, 1e13, True, "1"])
+async def test_msgpack_brings_no_load_that_is_no_number(api: Caller, load: object):
+    ns = await api.namespace()
+    shards = {"a": {"epoch": 1, "load": load}}
+    body = {"incarnation": "i", "sequence": 1, "joining": True, "shards": shards}
+    answer = await api.ask(
+        "POST",
+        f"{ns}/executors/e1/heartbeat",
+        data=msgspec.msgpack.encode(body),
+        headers={"Content-Type": "application/msgpack"},
+    )
+    assert answer.body["errors"][0]["path"] == "shards[...].load"
 
 
 async def test_an_unknown_incarnation_that_does_not_join_is_over(api: Caller):

@@ -155,15 +155,6 @@ async def chunks(body: bytes) -> AsyncIterator[bytes]:
         yield body[start : start + (1 << 20)]
 
 
-async def test_an_entry_larger_than_the_log_takes_is_refused(api: Caller):
-    ns = await api.namespace()
-    await api.join(ns, "e1")
-    claims = [{"key": "k" * 240, "epoch": i} for i in range(3700)]
-    answer = await api.post(f"{ns}/executors/e1/acks", {"incarnation": "e1-a", "released": claims})
-    assert answer.status in {200, 413}
-    assert answer.reason in {None, "too_large"}
-
-
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
@@ -333,6 +324,15 @@ async def test_long_polls_beyond_the_limit_are_refused_and_places_are_freed(stri
     assert not third.done()
     await strict.join(ns, "e1")
     assert {answer.status for answer in await asyncio.gather(polls[1], third)} == {200}
+
+
+async def test_look_ups_that_wait_for_an_owner_take_places_too(strict: Caller):
+    ns = await strict.namespace()
+    waiting = [asyncio.ensure_future(strict.get(f"{ns}/shards/{key}/owner")) for key in "ab"]
+    await asyncio.sleep(0.1)
+    assert (await strict.get(f"{ns}/shards/c/owner")).reason == "too_many_waiters"
+    await strict.join(ns, "e1")
+    assert {answer.status for answer in await asyncio.gather(*waiting)} == {200}
 
 
 async def test_a_stopping_node_releases_its_long_polls_at_once():
