@@ -5,6 +5,7 @@ cures are composed; the product always has all of them.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections import deque
@@ -67,6 +68,8 @@ TRANSFER_S: Final = 2.0
 """A transfer takes one round trip and an election without waiting; then it has failed."""
 OFFER_S: Final = 0.3
 """An offer that a broken link swallowed is repeated."""
+TIMEOUT_STEP_S: Final = 0.05
+"""Time-outs are rounded up to this; the timer that ends them is not finer."""
 
 
 class ConsensusNode:
@@ -190,16 +193,20 @@ class ConsensusNode:
         elif error in (library.NOT_LEADER, library.MISSING_LEADER, library.DISCARDED):
             # Discarded: another entry was committed at its index, so it never will be.
             future.set_exception(NotLeader(self._replica.leader))
+        elif error == library.QUEUE_FULL:
+            future.set_exception(Overloaded("too many proposals in one step"))
         else:
             future.set_exception(OutcomeUnknown(f"the library answered {error}"))
 
     def _expire(self) -> None:
         now = self._monotonic()
-        for queue in self._deadlines.values():
+        for timeout_s, queue in list(self._deadlines.items()):
             while queue and (queue[0][1].done() or queue[0][0] <= now):
                 _, future = queue.popleft()
                 if not future.done():
                     future.set_exception(OutcomeUnknown("no outcome in time"))
+            if not queue:
+                del self._deadlines[timeout_s]
         for future in [f for f, deadline_s in self._probes.items() if deadline_s <= now]:
             if not future.done():
                 future.set_exception(ProbeTimeout("no majority confirmed the leadership in time"))
@@ -248,7 +255,7 @@ class ConsensusNode:
 
         Raises NotLeader, Overloaded or TooLarge (definite: not applied), or OutcomeUnknown.
         """
-        while self._transfer is not None:
+        while self._transfer is not None and not self._transfer.done():
             # A moment later there is another leader, or it is this one again.
             await asyncio.shield(self._transfer)
         if self._is_stopped or self._links is None:
@@ -256,6 +263,8 @@ class ConsensusNode:
         future = self._loop.create_future()
         self._replica.propose(payload, partial(self._answered, future), self._in_flight)
         self._in_flight += 1
+        # Equal time-outs end in order, so each has a plain queue; rounding keeps the queues few.
+        timeout_s = math.ceil(timeout_s / TIMEOUT_STEP_S) * TIMEOUT_STEP_S
         queue = self._deadlines.get(timeout_s)
         if queue is None:
             queue = self._deadlines[timeout_s] = deque()
@@ -313,7 +322,8 @@ class ConsensusNode:
         except TimeoutError:
             raise TransferFailed(f"{target} did not take over in {TRANSFER_S} s") from None
         finally:
-            self._transfer.set_result(None)
+            if not self._transfer.done():
+                self._transfer.set_result(None)
             self._transfer = None
         return target
 
@@ -322,6 +332,8 @@ class ConsensusNode:
         term = replica.engine.term
         repeat_s = 0.0
         while replica.leader != target:
+            if self._is_stopped:
+                raise TransferFailed("the node stopped")
             now = self._monotonic()
             if now >= repeat_s and replica.offer_leadership(target):
                 repeat_s = now + OFFER_S

@@ -176,6 +176,45 @@ async def test_a_frame_above_the_limit_ends_the_link_before_it_is_read():
         writer.close()
 
 
+async def test_a_message_that_cannot_be_digested_costs_its_link_and_nothing_else(caplog):
+    async with lone_member() as made:
+        links = made.nodes["n1"]._links
+
+        def raising(_peer, _message):
+            raise ZeroDivisionError
+
+        links._received = raising
+        reader, writer = await as_member(made)
+        await read_frame(reader)
+        writer.write(framed(pack({"type": "admitted"})))
+        await said_until_closed(reader)
+        assert any(r.message.startswith("message_failed") for r in caplog.records)
+        writer.close()
+        again, writer = await as_member(made)
+        assert decode_hello(await read_frame(again)).name == "n1"
+        writer.close()
+
+
+async def test_a_member_that_does_not_read_is_congested_and_then_loses_its_link():
+    async with lone_member() as made:
+        reader, writer = await as_member(made)
+        await read_frame(reader)
+        writer.transport.pause_reading()
+        links = made.nodes["n1"]._links
+        frame = b"x" * (1 << 20)
+        for _ in range(200):
+            links.send({"n2": [frame]})
+            if links.is_congested("n2"):
+                break
+        assert links.is_congested("n2")
+        assert "n2" in links.up
+        for _ in range(40):
+            links.send({"n2": [frame]})
+        assert "n2" not in links.up
+        assert not links.is_congested("n2")
+        writer.close()
+
+
 def composed_without(*left_out):
     class Composed(ConsensusNode):
         cures = tuple(cure for cure in CURES if cure not in left_out)

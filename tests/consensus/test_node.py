@@ -17,6 +17,7 @@ from coordinator.consensus import (
     ProbeTimeout,
     TooLarge,
     TransferFailed,
+    library,
 )
 from coordinator.consensus.contract import config_problems
 from tests.consensus.cluster import Cluster, Register, cluster, until
@@ -194,6 +195,63 @@ async def test_a_transfer_goes_where_it_is_told_and_nowhere_else():
         assert await leader.transfer_leadership(target) == target
         with pytest.raises(NotLeader):
             await leader.transfer_leadership()
+
+
+async def test_a_second_transfer_waits_for_nobody_and_a_stop_ends_the_first():
+    async with cluster() as c:
+        leader = await c.elected()
+        await asyncio.gather(*[c.kill(n.config.name) for n in c.followers()[:1]])
+        leader._replica.offer_leadership = lambda _peer: False  # it never is caught up
+        first = asyncio.create_task(leader.transfer_leadership())
+        await asyncio.sleep(0.02)
+        with pytest.raises(TransferFailed, match="under way"):
+            await leader.transfer_leadership()
+        waiting = asyncio.create_task(leader.propose(b"x"))
+        await asyncio.sleep(0.02)
+        await c.kill(leader.config.name)
+        with pytest.raises(NotLeader):
+            await waiting
+        with pytest.raises(TransferFailed):
+            await first
+
+
+async def test_proposals_go_on_where_they_were_after_a_transfer_failed():
+    async with cluster() as c:
+        leader = await c.elected()
+        leader._replica.offer_leadership = lambda _peer: False
+        transfer = asyncio.create_task(leader.transfer_leadership())
+        await asyncio.sleep(0.02)
+        waiting = asyncio.create_task(leader.propose(b"x"))
+        with pytest.raises(TransferFailed):
+            await transfer
+        assert await waiting == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        (library.NOT_LEADER, NotLeader),
+        (library.MISSING_LEADER, NotLeader),
+        (library.DISCARDED, NotLeader),
+        (library.QUEUE_FULL, Overloaded),
+        (library.UNKNOWN_OUTCOME, OutcomeUnknown),
+        (5, OutcomeUnknown),  # "leader changed": two in five of these had been applied
+    ],
+)
+async def test_each_reason_of_the_library_becomes_the_outcome_it_proves(reason, outcome):
+    node = ConsensusNode(Cluster(1).config("n1"), Register(), rng=random.Random(1))
+    future = asyncio.get_running_loop().create_future()
+    node._settle(future, None, reason)
+    assert isinstance(future.exception(), outcome)
+
+
+async def test_a_thousand_different_patiences_leave_nothing_behind():
+    async with cluster(1) as c:
+        leader = await c.elected()
+        for number in range(1000):
+            await leader.propose(b"x", timeout_s=1 + number / 1000)
+        assert len(leader._deadlines) <= 21
+        await until(lambda: not leader._deadlines)
 
 
 async def test_a_transfer_without_a_peer_fails_at_once():

@@ -85,11 +85,6 @@ class PreVote(Cure):
         """A handed-over candidacy says so."""
         return {"request_vote": self._mark_transfer}
 
-    @property
-    def heard_at_s(self) -> float | None:
-        """When a live leader was last heard."""
-        return self._heard_at_s
-
     def _hear(self, _peer: str, message: Message) -> Message:
         if message["term"] >= self.replica.engine.term:
             self._heard_at_s = self.replica.now
