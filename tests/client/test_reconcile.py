@@ -477,3 +477,11 @@ def test_what_is_no_cursor_is_refused(text):
 def test_a_cursor_survives_its_text():
     assert Cursor.parse("a:b:17") == Cursor("a:b", 17)
     assert str(Cursor("a:b", 17)) == "a:b:17"
+
+
+def test_memory_of_releases_is_bounded_by_the_newest_set():
+    bench = connected()
+    for number in range(100):
+        key = f"k{number}"
+        bench.tell(assigned(2 + number, **{key: (5, "release")}))
+    assert list(bench.machine._released) == ["k99"]

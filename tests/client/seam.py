@@ -1,0 +1,113 @@
+"""A coordinator behind the transport's seam, for answers and moments that a real one rarely has."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from client import Executor
+from client.transport import Response, TransportFailed
+from tests.client.fleet import Diary
+
+INTERVAL_S = 0.01  # of real time: the loop's timers are real, only the lease's clock is not
+TTL_S = 10.0
+CLUSTER = "c1"
+
+
+class Clock:
+    """The lease's clock: real time and what the test adds to it."""
+
+    def __init__(self) -> None:
+        self._skipped_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._skipped_s
+
+    def skip(self, seconds: float) -> None:
+        """Time passes that nobody noticed."""
+        self._skipped_s += seconds
+
+
+def refusal(status: int, reason: str, **extra: Any) -> Response:
+    body = {"reason": reason, "status": status, "detail": reason, **extra}
+    return Response(status, {}, json.dumps(body).encode())
+
+
+class Seam:
+    """Answers heartbeats, polls and acks from what the test sets."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.revision = 1
+        self.duties: dict[str, tuple[int, str]] = {}
+        self.not_renewed: list[str] = []
+        self.beats: list[dict[str, Any]] = []
+        self.acks: list[dict[str, Any]] = []
+        self.polls: list[str] = []
+        self.left: list[str] = []
+        self.refuse_beats: Response | None = None
+        self.refuse_acks = 0
+        self.on_beat: Callable[[], object] = lambda: None
+        self.changed = asyncio.Event()
+
+    def assign(self, **duties: tuple[int, str]) -> None:
+        self.revision += 1
+        self.duties = duties
+        self.changed.set()
+
+    async def request(
+        self, method: str, url: str, *, headers: Any, body: bytes | None, timeout_s: float
+    ) -> Response:
+        del headers, timeout_s
+        what = url.split("?", maxsplit=1)[0].rsplit("/", maxsplit=1)[-1]
+        if method == "DELETE":
+            self.left.append(url)
+            return Response(204)
+        if what == "assignments":
+            return await self._poll(url)
+        told = json.loads(body or b"{}")
+        if what == "acks":
+            self.acks.append(told)
+            if self.refuse_acks:
+                self.refuse_acks -= 1
+                raise TransportFailed("lost", was_sent=True)
+            return self._ok({"cursor": self._cursor})
+        self.beats.append(told)
+        self.on_beat()
+        if self.refuse_beats is not None:
+            return self.refuse_beats
+        answer = {"lease_ttl_s": TTL_S, "heartbeat_interval_s": INTERVAL_S, "cursor": self._cursor}
+        return self._ok(answer | {"not_renewed": self.not_renewed})
+
+    async def close(self) -> None:
+        pass
+
+    @property
+    def _cursor(self) -> str:
+        return f"{CLUSTER}:{self.revision}"
+
+    async def _poll(self, url: str) -> Response:
+        self.polls.append(url)
+        if f"after={CLUSTER}%3A{self.revision}&" in url:
+            self.changed.clear()
+            try:
+                async with asyncio.timeout(0.1):
+                    await self.changed.wait()
+            except TimeoutError:
+                return Response(304)
+        lines = [
+            {"key": key, "epoch": epoch, "state": state}
+            for key, (epoch, state) in self.duties.items()
+        ]
+        return self._ok({"cursor": self._cursor, "lease_ttl_s": TTL_S, "assignments": lines})
+
+    @staticmethod
+    def _ok(body: Any) -> Response:
+        return Response(200, {}, json.dumps(body).encode())
+
+    def executor(self, diary: Diary, **options: Any) -> Executor:
+        """An executor on this seam and its clock."""
+        return diary.executor(
+            ["http://seam"], "jobs", "e1", transport=self, clock=self.clock, **options
+        )
