@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-import msgpack
+import msgspec
 import uvloop
 
 from bench.consensus.measure import (
@@ -25,23 +25,26 @@ from bench.consensus.measure import (
 )
 from coordinator.consensus import ConsensusConfig, ConsensusNode
 
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(tuple[str, dict[str, Any]]).decode
+
 
 class Table:
-    """A dictionary as state machine of this project's layer."""
+    """A dictionary as state machine of this project's layer, encoded as the product's state is."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Any] = {}
 
     def apply(self, _index: int, payload: bytes) -> object:
-        key, value = msgpack.unpackb(payload)
+        key, value = decode(payload)
         self.rows[key] = value
         return len(self.rows)
 
     def snapshot(self) -> bytes:
-        return bytes(msgpack.packb(self.rows))
+        return msgspec.msgpack.encode(self.rows)
 
     def restore(self, data: bytes) -> None:
-        self.rows = msgpack.unpackb(data)
+        self.rows = msgspec.msgpack.decode(data, type=dict[str, Any])
 
 
 async def run(number: int, addresses: list[str]) -> None:
@@ -68,12 +71,13 @@ async def drive(node: ConsensusNode, leads: asyncio.Event) -> None:
     await until_all_are_in(node)
 
     async def write(number: int) -> None:
-        await node.propose(msgpack.packb((f"key{number}", VALUE)), timeout_s=WRITE_TIMEOUT_S)
+        await node.propose(encode((f"key{number}", VALUE)), timeout_s=WRITE_TIMEOUT_S)
 
     async def writer(counter: Counter, first: int) -> None:
         number = first
         while counter.confirm(time.perf_counter()):
-            await write(number)
+            payload = encode((f"key{number}", VALUE))
+            await node.propose(payload, timeout_s=WRITE_TIMEOUT_S)
             number += IN_FLIGHT
 
     latencies = await async_latencies_of(write)
