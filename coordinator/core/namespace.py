@@ -229,9 +229,9 @@ class NamespaceState:
                 self.shards[key] = shard
                 self._index(shard)
         for target, count in left.items():
-            drain = drains[target] if target in drains else self.drains[target]
-            if drain is not None:
-                drains[target] = replace(drain, moved=drain.moved + count)
+            # No command both ends a drain and moves shards, so the drain in force is the one.
+            drain = self.drains[target]
+            drains[target] = replace(drain, moved=drain.moved + count)
         return touched
 
     def _draining_targets(self, executor: str) -> Iterable[Target]:

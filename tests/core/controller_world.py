@@ -67,7 +67,7 @@ class Member:
     """When its last acknowledged heartbeat was sent."""
     promised_s: float = 0.0
     renewed_at: dict[str, float] = field(default_factory=dict)
-    """Of each shard: when the last heartbeat was sent whose answer did not withhold it."""
+    """Of each withheld shard: when the last heartbeat was sent whose answer did not withhold it."""
     next_beat_at: float = 0.0
     last_word: str = ""
 
@@ -322,14 +322,10 @@ class World:
         mind.joined(member.name, self.now)
 
     def _renewed(self, member: Member) -> None:
-        withheld = self.space.overdue_of(member.name)
-        for key in member.running:
-            if key not in withheld:
-                member.renewed_at[key] = self.now
-            else:
+        # What was withheld once stays so for that epoch, whatever later answers leave out.
+        for key in self.space.overdue_of(member.name):
+            if key in member.running:
                 member.renewed_at.setdefault(key, member.sent_at)
-        for key in [key for key in member.renewed_at if key not in withheld]:
-            del member.renewed_at[key]
         member.joining = False
         member.sent_at = self.now
         member.promised_s = self.space.info.policy.lease_ttl_s
@@ -356,12 +352,17 @@ class World:
                     member.running.pop(key, None)
                     member.stopped.add((key, epoch))
                     released.append(claim)
-            elif (key, epoch) in member.stopped:
+            elif (
+                (key, epoch) in member.stopped
+                or member.running.get(key) == epoch
+                or (key in member.running and key in member.hangs_on)
+            ):
                 continue
             elif key in member.fails_on:
+                member.running.pop(key, None)
                 member.stopped.add((key, epoch))
                 failed.append(claim)
-            elif member.running.get(key) != epoch and key not in member.hangs_on:
+            else:
                 member.running[key] = epoch
                 member.renewed_at.pop(key, None)
         if released or prepared or failed:

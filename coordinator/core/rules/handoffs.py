@@ -104,8 +104,9 @@ def keep(draft: Draft, shard: Shard, at_ms: int) -> None:
     """Give a shard in handoff back to its owner: its epoch lives on only if it never stopped."""
     if shard.state is ShardState.PREPARING:
         draft.put(replace(shard, state=ShardState.OWNED, target=None, next_cause=None))
-    elif shard.executor is not None:
-        draft.grant(shard, shard.executor, shard.cause, at_ms)
+    else:
+        # A shard in handoff has an owner: `shard_faults` holds every rule to it.
+        draft.grant(shard, shard.executor or "", shard.cause, at_ms)
 
 
 def mark_overdue(draft: Draft, command: MarkOverdue) -> Outcome:
