@@ -16,13 +16,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from client import calls, errors
-from client.assignments import AckSender, AssignmentPolls
 from client.clock import lease_now_s
 from client.connection import Connection
-from client.heartbeats import Heartbeats
-from client.keeper import ShardCallback, ShardCallbacks, ShardKeeper
+from client.keeper import ShardCallback, ShardCallbacks
 from client.lease import LeaseState
 from client.lifecycle import Leaving
+from client.parts import assembled
 from client.profile import ExecutorProfile
 from client.sampler import LoadSampler, LoadsCallback
 from client.transport import Transport
@@ -88,6 +87,9 @@ class Executor:
         clock: Callable[[], float] = lease_now_s,
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
+        self._clock: Final = clock
+        self._join_timeout_s: Final = join_timeout_s
+        self._leave_timeout_s: Final = leave_timeout_s
         self._profile: Final = ExecutorProfile(
             namespace=namespace,
             name=name,
@@ -98,48 +100,20 @@ class Executor:
             version=version,
             labels=dict(labels or {}),
         )
-        self._clock: Final = clock
-        self._rng: Final = rng or random.Random()
-        self._join_timeout_s: Final = join_timeout_s
-        self._leave_timeout_s: Final = leave_timeout_s
-        self._loads: Final = LoadSampler(loads)
-        self._connection: Final = Connection(
-            endpoints, token, transport=transport, rng=self._rng, monotonic=clock
-        )
-        self._acks: Final = AckSender(
+        rng = rng or random.Random()
+        self._parts: Final = assembled(
             self._profile,
-            self._connection,
-            incarnation=lambda: self._beats.incarnation,
-            rng=self._rng,
-            suspect=lambda: self._beats.hurry(),  # noqa: PLW0108 - made after this
-        )
-        self._keeper: Final = ShardKeeper(
-            namespace,
             ShardCallbacks(on_start, on_stop, on_prepare),
+            Connection(endpoints, token, transport=transport, rng=rng, monotonic=clock),
+            LoadSampler(loads),
             clock=clock,
+            rng=rng,
+            mint=mint,
             concurrency_max=max_concurrent_callbacks,
-            acknowledge=self._acks.add,
             observe_state=self._tell_state,
         )
-        self._beats: Final = Heartbeats(
-            self._profile,
-            self._connection,
-            self._keeper,
-            clock=clock,
-            rng=self._rng,
-            mint=mint,
-            sampled_loads=self._loads.take,
-            observe_incarnation=self._acks.forget,
-        )
-        self._polls: Final = AssignmentPolls(
-            self._profile,
-            self._connection,
-            self._keeper,
-            incarnation=lambda: self._beats.incarnation,
-            clock=clock,
-            rng=self._rng,
-            suspect=self._beats.hurry,
-        )
+        self._keeper: Final = self._parts.keeper
+        self._beats: Final = self._parts.beats
         self._on_lease: Final = on_lease
         self._tasks: list[asyncio.Task[None]] = []
         self._body: asyncio.Task[object] | None = None
@@ -180,10 +154,10 @@ class Executor:
         self._body = asyncio.current_task()
         for work in (
             self._beats.run(),
-            self._polls.run(),
-            self._acks.run(),
+            self._parts.polls.run(),
+            self._parts.acks.run(),
             self._keeper.watch_lease(),
-            self._loads.run(lambda: self._beats.interval_s),
+            self._parts.loads.run(lambda: self._beats.interval_s),
         ):
             self._watch(work)
         try:
@@ -287,7 +261,7 @@ class Executor:
         await self._end_tasks(closes=False)
         call = calls.deregister(self._profile.namespace, self.name, self.incarnation)
         try:
-            await self._connection.send(call, timeout_s=_DEREGISTER_TIMEOUT_S)
+            await self._parts.connection.send(call, timeout_s=_DEREGISTER_TIMEOUT_S)
         except errors.ShardCoordinatorError as error:
             _log.warning("deregister_failed executor=%s error=%s", self.name, error)
 
@@ -336,4 +310,4 @@ class Executor:
         await asyncio.gather(*tasks, return_exceptions=True)
         if closes:
             await self._keeper.close()
-            await self._connection.close()
+            await self._parts.connection.close()

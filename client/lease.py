@@ -77,7 +77,10 @@ class Lease:
 
     def may_act(self, key: str, now: float) -> bool:
         """Whether a shard that is assigned may be acted on at this time."""
-        return self.left_s(key, now) > 0.0
+        terms = self._terms
+        if now >= terms.act_until:
+            return False
+        return not terms.ending or now < terms.ending.get(key, math.inf)
 
     def changes_at(self, now: float) -> float | None:
         """When the state changes next if no renewal comes; None if it does not."""

@@ -1,0 +1,80 @@
+"""The parts of an executor and how they hang together.
+
+Decides who is told what. It must not decide when anything begins or ends.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from client.assignments import AckSender, AssignmentPolls
+from client.connection import Connection
+from client.heartbeats import Heartbeats
+from client.keeper import ShardCallbacks, ShardKeeper
+from client.lease import LeaseState
+from client.profile import ExecutorProfile
+from client.sampler import LoadSampler
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What runs behind an executor."""
+
+    connection: Connection
+    keeper: ShardKeeper
+    beats: Heartbeats
+    polls: AssignmentPolls
+    acks: AckSender
+    loads: LoadSampler
+
+
+def assembled(
+    profile: ExecutorProfile,
+    callbacks: ShardCallbacks,
+    connection: Connection,
+    loads: LoadSampler,
+    *,
+    clock: Callable[[], float],
+    rng: random.Random,
+    mint: Callable[[], str],
+    concurrency_max: int,
+    observe_state: Callable[[LeaseState], object],
+) -> Parts:
+    """The parts of an executor, none of them begun."""
+
+    def incarnation() -> str:
+        return beats.incarnation
+
+    def suspect() -> None:
+        """A node says that the incarnation is over: the next heartbeat will know."""
+        beats.hurry()
+
+    acks = AckSender(profile, connection, incarnation=incarnation, rng=rng, suspect=suspect)
+    keeper = ShardKeeper(
+        profile.namespace,
+        callbacks,
+        clock=clock,
+        concurrency_max=concurrency_max,
+        acknowledge=acks.add,
+        observe_state=observe_state,
+    )
+    beats = Heartbeats(
+        profile,
+        connection,
+        keeper,
+        clock=clock,
+        rng=rng,
+        mint=mint,
+        sampled_loads=loads.take,
+        observe_incarnation=acks.forget,
+    )
+    polls = AssignmentPolls(
+        profile,
+        connection,
+        keeper,
+        incarnation=incarnation,
+        clock=clock,
+        rng=rng,
+        suspect=suspect,
+    )
+    return Parts(connection, keeper, beats, polls, acks, loads)
