@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test lint types contracts format sim system bench cover build clean
+.PHONY: help setup demo cluster test lint types contracts format sim system bench cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: setup ## write latency and throughput against stock PySyncObj; HTTP throu
 cover: setup ## branch coverage of the core; fails under 100 %
 	@$(BIN)/coverage run --source=coordinator/core -m pytest -q tests/core
 	@$(BIN)/coverage report --fail-under=100
+
+rewrite: setup ## write the traces in tests/scenarios anew; review them as a diff
+	@REWRITE=1 $(BIN)/python -m pytest -q tests/scenarios
 
 build: setup ## wheel and sdist into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
