@@ -332,7 +332,8 @@ class World:
 
     def _work(self, member: Member) -> None:
         """Start and stop what the set says, and say what was done."""
-        if not member.has_lease(self.now):
+        # Without a leader nobody takes an acknowledgement; it is repeated until somebody does.
+        if not member.has_lease(self.now) or self.controller is None:
             return
         rows = self.space.assignments(member.name, member.incarnation)
         duties = {key: (epoch, duty) for key, epoch, duty in rows}
@@ -375,18 +376,17 @@ class World:
         prepared: Iterable[Claim],
         failed: Iterable[Claim],
     ) -> None:
-        if self.controller is not None:
-            self.order(
-                c.Acknowledge(
-                    namespace=NS,
-                    executor=member.name,
-                    incarnation=member.incarnation,
-                    released=tuple(released),
-                    prepared=tuple(prepared),
-                    failed=tuple(failed),
-                    at_ms=0,
-                )
+        self.order(
+            c.Acknowledge(
+                namespace=NS,
+                executor=member.name,
+                incarnation=member.incarnation,
+                released=tuple(released),
+                prepared=tuple(prepared),
+                failed=tuple(failed),
+                at_ms=0,
             )
+        )
 
     # -- the checker ---------------------------------------------------------------------
 
