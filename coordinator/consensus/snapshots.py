@@ -6,10 +6,16 @@ is worth installing: `screen` is asked. No compression: peers are near, and the 
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from coordinator.consensus.codec import Malformed, open_snapshot, seal_snapshot
-from coordinator.consensus.library import NOT_SERIALIZING, SERIALIZED, Entry, logger
+from coordinator.consensus.library import (
+    NOT_SERIALIZING,
+    SERIALIZED,
+    SERIALIZING,
+    Entry,
+    logger,
+)
 
 CHUNK_BYTES: Final = 256 << 10
 """Small beside a frame, large beside its overhead."""
@@ -17,6 +23,26 @@ SNAPSHOT_BYTES_MAX: Final = 1 << 30
 """A peer may make this node hold this much; a million shards take a tenth of it."""
 
 Chunk = tuple[bytes, bool, bool]
+
+
+class Shelf(Protocol):
+    """Where a snapshot outlives the process."""
+
+    @property
+    def is_busy(self) -> bool:
+        """The last one put here is not whole on disk yet: the log behind it must stay."""
+
+    def put(self, sealed: bytes, index: int, *, at_once: bool) -> None:
+        """Keeps this one instead of the former: in shares, or whole within this very step."""
+
+
+class NoShelf:
+    """Memory only: a snapshot is kept as well as anything else is."""
+
+    is_busy = False
+
+    def put(self, sealed: bytes, index: int, *, at_once: bool) -> None:
+        """Nothing."""
 
 
 class SnapshotRefused(Exception):  # noqa: N818 - says what happened, and is no fault when held
@@ -45,6 +71,7 @@ class SnapshotStore:
         self.made_at_s: float | None = None
         self.clock: Callable[[], float] = lambda: 0.0
         self.chunk_bytes = CHUNK_BYTES
+        self.shelf: Shelf = NoShelf()
         self._sealed: bytes | None = None
         self._pending = False
         self._log_index = 0
@@ -73,13 +100,16 @@ class SnapshotStore:
         """Takes a snapshot that covers the two entries given."""
         _, last, former, _ = data
         self._keep(seal_snapshot((former, last), self._take()), last[1])
+        self.shelf.put(self._sealed or b"", last[1], at_once=False)
         self._pending = True
         self._log_index = id
 
     def checkSerializing(self) -> tuple[int, int | None]:
-        """Success once after each `serialize`: the library then cuts its log."""
+        """Success once after each `serialize`, when it is kept: the library then cuts its log."""
         if not self._pending:
             return NOT_SERIALIZING, None
+        if self.shelf.is_busy:
+            return SERIALIZING, None
         self._pending = False
         return SERIALIZED, self._log_index
 
@@ -149,4 +179,14 @@ class SnapshotStore:
             raise SnapshotRefused("not restored") from error
         self._sending.clear()
         self._keep(sealed or b"", last[1])
+        # The library replaces its log by these two entries in this step, and says so to the leader.
+        self._pending = False
+        self.shelf.put(sealed or b"", last[1], at_once=True)
         return None, last, former, ()
+
+    def take_over(self, sealed: bytes) -> tuple[Entry, Entry]:
+        """Installs what a former life kept; the two entries it covers. Raises what is wrong."""
+        (former, last), state = open_snapshot(sealed)
+        self._install(state)
+        self._keep(sealed, last[1])
+        return former, last
