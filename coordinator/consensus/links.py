@@ -94,22 +94,26 @@ class Link(asyncio.Protocol):
         self._buffer = buffer[at:]
 
     def _shake(self, said: Hello | Refusal) -> None:
-        refusal = said if isinstance(said, Refusal) else self._owner.check(said, self._dialled)
-        if refusal is not None:
-            peer = self._dialled or (said.name if isinstance(said, Hello) else "unidentified")
-            self._owner.tell("link_refused", peer, refusal.reason)
-            if self._dialled is None:
-                self.write((encode_refusal(refusal),))
-            self.close()
+        if isinstance(said, Refusal):
+            self._refuse(self._dialled or "unidentified", said)
             return
-        assert isinstance(said, Hello)  # noqa: S101 - narrows the type
+        refusal = self._owner.check(said, self._dialled)
+        if refusal is not None:
+            self._refuse(self._dialled or said.name, refusal)
+            return
         self.hello = said
         if self._dialled is None:
             self.write((encode_hello(self._owner.hello_to(said.name)),))
         self.is_up = True
         if self._deadline is not None:
             self._deadline.cancel()
-        self._owner.link_up(self)
+        self._owner.link_up(self, said)
+
+    def _refuse(self, peer: str, refusal: Refusal) -> None:
+        self._owner.tell("link_refused", peer, refusal.reason)
+        if self._dialled is None:
+            self.write((encode_refusal(refusal),))
+        self.close()
 
     def write(self, frames: tuple[bytes, ...] | list[bytes]) -> None:
         """One write for all frames; a peer that does not read loses its link."""
@@ -277,17 +281,16 @@ class Links:
         while len(self._unidentified) > self.policy.unidentified_max:
             self._unidentified[0].abort()
 
-    def link_up(self, link: Link) -> None:
+    def link_up(self, link: Link, hello: Hello) -> None:
         """An identified link replaces an older one of its peer."""
-        assert link.hello is not None  # noqa: S101 - narrows the type
-        peer = link.hello.name
+        peer = hello.name
         if link in self._unidentified:
             self._unidentified.remove(link)
         former = self.up.get(peer)
         if former is not None:
             former.abort()
         self.up[peer] = link
-        self.api_urls[peer] = link.hello.api_url
+        self.api_urls[peer] = hello.api_url
         logger.info("link_up node=%s peer=%s", self.config.name, peer)
         self._opened(peer)
 
