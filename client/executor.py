@@ -151,6 +151,8 @@ class Executor:
     # ------------------------------------------------------------------ joining and leaving
 
     async def __aenter__(self) -> Self:
+        if self._body is not None:
+            raise RuntimeError("an executor is entered once; make another one")
         self._body = asyncio.current_task()
         for work in (
             self._beats.run(),

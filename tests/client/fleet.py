@@ -19,13 +19,15 @@ class Cuttable(AiohttpTransport):
         if self.is_cut:
             raise TransportFailed("the cable is out", was_sent=False)
         answered = asyncio.ensure_future(super().request(method, url, **options))
-        while not answered.done():
-            await asyncio.wait({answered}, timeout=0.02)
-            if self.is_cut and not answered.done():
-                answered.cancel()
-                await asyncio.gather(answered, return_exceptions=True)
-                raise TransportFailed("the cable was pulled", was_sent=True)
-        return await answered
+        try:
+            while not answered.done():
+                await asyncio.wait({answered}, timeout=0.02)
+                if self.is_cut and not answered.done():
+                    raise TransportFailed("the cable was pulled", was_sent=True)
+            return await answered
+        finally:
+            answered.cancel()
+            await asyncio.gather(answered, return_exceptions=True)
 
 
 class Diary:

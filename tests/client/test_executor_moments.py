@@ -124,6 +124,14 @@ async def test_a_fault_within_the_kit_ends_the_executor_loudly(seam, diary):
     assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
 
 
+async def test_an_executor_is_entered_once(seam, diary):
+    async with seam.executor(diary) as executor:
+        with pytest.raises(RuntimeError, match="once"):
+            await executor.__aenter__()
+    with pytest.raises(RuntimeError, match="once"):
+        await executor.__aenter__()
+
+
 # ------------------------------------------------------------------------------ time that jumps
 
 
