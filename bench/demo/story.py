@@ -81,6 +81,7 @@ class Story:
         fleet = self.stage.fleet
         self._phase("starting three nodes and eight executors")
         await self.stage.open()
+        self.stage.scene.tell(f"nodes at {' '.join(fleet.nodes.urls)}")
         await fleet.start_executors(self._left_s(15.0))
         await fleet.place(self._left_s(10.0))
         await fleet.start_routers()
