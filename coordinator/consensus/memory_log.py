@@ -17,6 +17,12 @@ class MemoryLog:
     until the log would be longer than `keep_from_max`.
     """
 
+    is_durable = False
+    """Restarting is losing it."""
+    is_behind = False
+    """Nothing is ever left to keep."""
+    path = ""
+
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self.size_bytes = 0
@@ -26,6 +32,7 @@ class MemoryLog:
         self.keep_from_max = 0
         self._term = 0
         self._vote: str | None = None
+        self.notes: dict[str, str] = {}
 
     def add(self, command: bytes, idx: int, term: int) -> None:
         """Appends one entry."""
@@ -62,8 +69,18 @@ class MemoryLog:
     def _destroy(self) -> None:
         pass
 
+    def note(self, name: str, value: str) -> None:
+        """Keeps a short fact about this node as long as the log."""
+        self.notes[name] = value
+
+    def sync(self) -> None:
+        """Memory is as safe as it gets."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:
-        """Memory does not survive, so there is nothing to note."""
+        """Not noted: a leader tells, and what a snapshot covers is known to be committed."""
 
     def getRaftCommitIndex(self) -> int:
         """The first entry is always committed."""

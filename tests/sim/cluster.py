@@ -93,6 +93,11 @@ class SimNode:
         """Alive, and not in quarantine."""
         return self.is_alive and not self.replica.is_quarantined
 
+    @property
+    def remembers(self) -> bool:
+        """Admitted, and it knows of an election: with it gone nobody might."""
+        return self.is_admitted and self.replica.engine.term > 0
+
     def position(self) -> str:
         """Where it stands, for the text of a violation."""
         engine = self.replica.engine

@@ -107,7 +107,7 @@ class Scenario:
         for name in cluster.names:
             world.at(world.rng.uniform(0, BOOT_S), cluster.boot, name)
         self.network.start(cluster.names)
-        world.at(BOOT_S, self._fault)
+        world.at(world.rng.uniform(0, BOOT_S), self._fault)
         world.at(BOOT_S, self._clients)
         world.run_until(BOOT_S + FAULTS_S)
         self._calm()
@@ -219,10 +219,13 @@ class Scenario:
             return
         others = [node for node in nodes.values() if node.name != name]
         # One failure at a time: a node that is not caught up yet is still failing. The reckless
-        # leave one that remembers, or everything were forgotten and nothing could be checked.
+        # leave one that remembers, or everything were forgotten and nothing could be checked. The
+        # very first failure may come at any moment, also while the cluster is being founded.
         needed = any if self.mix.is_reckless else all
-        if needed(other.is_admitted for other in others) and (
-            self.mix.is_reckless or nodes[name].is_admitted
+        is_first_failure = self.crashes == 0 and not self.cluster.ledger.acknowledged
+        if is_first_failure or (
+            needed(other.remembers for other in others)
+            and (self.mix.is_reckless or nodes[name].is_admitted)
         ):
             self.crashes += 1
             self.cluster.kill(name)
