@@ -8,7 +8,9 @@ import asyncio
 import contextlib
 import json
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Final
 
 from bench.consensus.measure import Measured
@@ -33,10 +35,10 @@ BARS: Final = (
 )
 
 
-async def round_of(system: str) -> Measured:
+async def round_of(system: str, folder: Path) -> Measured:
     """One cluster from start to end; the leader's figures."""
     ports = [str(port) for port in free_ports(3)]
-    async with Processes() as processes:
+    async with Processes(folder) as processes:
         members = [
             await processes.start(
                 f"{system}-{number}",
@@ -66,10 +68,19 @@ async def first_line(lines: list[asyncio.Task[bytes]]) -> bytes:
     for task in asyncio.as_completed(lines):
         if line := await task:
             return line
-    raise RuntimeError("every member ended without a report; see stderr")
+    raise RuntimeError("every member ended without a report")
 
 
-async def run(rounds: int) -> dict[str, Measured]:
+def tail_of_logs(folder: Path) -> str:
+    """The last words of every member."""
+    return "\n".join(
+        f"{path.stem}: {line}"
+        for path in sorted(folder.glob("*.log"))
+        for line in path.read_text(errors="replace").splitlines()[-5:]
+    )
+
+
+async def run(rounds: int, folder: Path) -> dict[str, Measured]:
     """The best of each figure over the rounds, system by system.
 
     The systems take turns, so that a busy machine hurts all of them; the best round is the one
@@ -78,7 +89,11 @@ async def run(rounds: int) -> dict[str, Measured]:
     found: dict[str, list[Measured]] = {system: [] for system in SYSTEMS}
     for number in range(rounds):
         for system in SYSTEMS:
-            one = await round_of(system)
+            try:
+                one = await round_of(system, folder)
+            except (RuntimeError, TimeoutError):
+                progress(tail_of_logs(folder))
+                raise
             progress(
                 f"round {number + 1}/{rounds}  {system:16} p50 {one.latency_p50_ms:8.3f} ms"
                 f"  p99 {one.latency_p99_ms:8.3f} ms  {one.writes_per_s:10,.0f} writes/s"
@@ -140,7 +155,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each system (default 3)")
     args = parser.parse_args()
     began = time.monotonic()
-    rows = rows_of(asyncio.run(run(max(1, args.rounds))))
+    with tempfile.TemporaryDirectory(prefix="shard-coordinator-bench-") as folder:
+        rows = rows_of(asyncio.run(run(max(1, args.rounds), Path(folder))))
     faults = missed(rows, BARS)
     summary: dict[str, object] = {
         "ok": not faults,
