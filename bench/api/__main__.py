@@ -7,6 +7,7 @@ all take turns in one run. Exit status 0 only when one node alone reaches its sh
 
 import argparse
 import asyncio
+import os
 import random
 import sys
 import tempfile
@@ -147,6 +148,8 @@ def main() -> int:
         "loads_per_heartbeat": target.LOADS,
         "connections": target.EXECUTORS,
         "driver": "raw asyncio sockets under uvloop, one process",
+        "cpus": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }

@@ -17,7 +17,7 @@ LATENCY_S: Final = 2.0
 LATENCY_WRITES_MAX: Final = 500
 """Enough for a median; the slow peer does about 20 in its time."""
 WARM_UP_S: Final = 0.5
-THROUGHPUT_S: Final = 4.0
+THROUGHPUT_S: Final = 3.0
 """The peer confirms bursts of 2,000 a few times a second: a shorter window would count by luck."""
 WRITE_TIMEOUT_S: Final = 10.0
 LEADER_S: Final = 20.0
