@@ -15,12 +15,14 @@ from client.keeper import ShardKeeper
 from client.lifecycle import Acknowledge, AssignmentSet, Cursor, Outcome, SetArrived
 from client.profile import ExecutorProfile
 from client.protocol import Acks, AssignmentsAnswer, EpochRef, FailedStart
-from client.retry import Pace, full_jitter_s
+from client.retry import CAP_S, Pace, full_jitter_s, spread_s
 
 _log: Final = logging.getLogger(__name__)
 
-POLL_WAIT_S: Final = 20.0  # bounds how long a set can rest on a node that was cut off
-_POLL_SLACK_S: Final = 5.0  # a node may answer late by its jitter and the network
+# Bounds how long a release can go unheard when the node that is polled was cut off or paused; a
+# poll each five seconds is little beside the heartbeats.
+POLL_WAIT_S: Final = 5.0
+_POLL_SLACK_S: Final = 2.0  # a node may answer late by its jitter and the network
 _TRY_S: Final = 5.0
 # A node without its leader for so long does not see changes: another one does.
 _CONTACT_MAX_S: Final = 3.0
@@ -143,8 +145,8 @@ class AssignmentPolls:
             self._suspect()
         elif isinstance(error, errors.NotFound):
             self._connection.move_on()  # a node that has not seen us join yet
-        wait_s = full_jitter_s(self._failures, self._rng)
-        await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
+        asked_s = spread_s(error.retry_after_s or 0.0, self._rng, cap_s=CAP_S)
+        await asyncio.sleep(max(asked_s, full_jitter_s(self._failures, self._rng)))
 
 
 class AckSender:

@@ -111,6 +111,7 @@ class Executor:
             mint=mint,
             concurrency_max=max_concurrent_callbacks,
             observe_state=self._tell_state,
+            observe_fault=self._fail,
         )
         self._keeper: Final = self._parts.keeper
         self._beats: Final = self._parts.beats

@@ -59,7 +59,8 @@ class ShardKeeper:
         clock: Callable[[], float],
         concurrency_max: int,
         acknowledge: Callable[[Acknowledge], object],
-        observe_state: Callable[[LeaseState], object] = lambda _: None,
+        observe_state: Callable[[LeaseState], object],
+        observe_fault: Callable[[Exception], object],
     ) -> None:
         self.machine: Final = Reconciler(has_prepare=callbacks.on_prepare is not None)
         self.lease = Lease()
@@ -70,6 +71,7 @@ class ShardKeeper:
         self._clock: Final = clock
         self._acknowledge: Final = acknowledge
         self._observe_state: Final = observe_state
+        self._observe_fault: Final = observe_fault  # told when a task of ours breaks
         self._state = LeaseState.SUSPENDED
         self._tenures: dict[str, Tenure] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -207,7 +209,13 @@ class ShardKeeper:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._observe_fault(error)
 
     def _handle(self, tenure: Tenure) -> Shard:
         if tenure.handle is None:

@@ -39,6 +39,7 @@ def assembled(
     mint: Callable[[], str],
     concurrency_max: int,
     observe_state: Callable[[LeaseState], object],
+    observe_fault: Callable[[Exception], object],
 ) -> Parts:
     """The parts of an executor, none of them begun."""
 
@@ -57,6 +58,7 @@ def assembled(
         concurrency_max=concurrency_max,
         acknowledge=acks.add,
         observe_state=observe_state,
+        observe_fault=observe_fault,
     )
     beats = Heartbeats(
         profile,

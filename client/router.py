@@ -17,7 +17,7 @@ from client.clock import lease_now_s
 from client.connection import NOT_MODIFIED, Connection, decoded_answer
 from client.lifecycle import Cursor
 from client.protocol import RoutingAnswer
-from client.retry import Pace, full_jitter_s
+from client.retry import CAP_S, Pace, full_jitter_s, spread_s
 from client.table import Owner, RoutingTable
 from client.transport import Transport
 
@@ -189,8 +189,8 @@ class Router:
         self._last_error = error
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
         _log.log(level, "routing_failed namespace=%s error=%s", self._namespace, error)
-        wait_s = full_jitter_s(self._failures, self._rng)
-        await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
+        asked_s = spread_s(error.retry_after_s or 0.0, self._rng, cap_s=CAP_S)
+        await asyncio.sleep(max(asked_s, full_jitter_s(self._failures, self._rng)))
 
     async def _refresh_once(self) -> None:
         now = self._clock()

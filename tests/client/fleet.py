@@ -61,7 +61,7 @@ class Diary:
         options.setdefault("host", f"host-{name}")
         options.setdefault("address", f"{name}:80")
         # Most tests leave with nobody there to take over: no need to wait long for one.
-        options.setdefault("leave_timeout_s", 1.0)
+        options.setdefault("leave_timeout_s", 0.5)
         return Executor(
             endpoints,
             namespace=namespace,

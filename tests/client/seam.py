@@ -48,6 +48,9 @@ class Seam:
         self.left: list[str] = []
         self.refuse_beats: Response | None = None
         self.refuse_acks = 0
+        self.answer_acks: Response | None = None
+        self.refuse_polls: Response | None = None
+        self.polls_behind = 0  # so many polls are answered from before the lease was granted
         self.on_beat: Callable[[], object] = lambda: None
         self.changed = asyncio.Event()
 
@@ -72,7 +75,7 @@ class Seam:
             if self.refuse_acks:
                 self.refuse_acks -= 1
                 raise TransportFailed("lost", was_sent=True)
-            return self._ok({"cursor": self._cursor})
+            return self.answer_acks or self._ok({"cursor": self._cursor})
         self.beats.append(told)
         self.on_beat()
         if self.refuse_beats is not None:
@@ -89,6 +92,10 @@ class Seam:
 
     async def _poll(self, url: str) -> Response:
         self.polls.append(url)
+        if self.refuse_polls is not None:
+            return self.refuse_polls
+        if len(self.polls) <= self.polls_behind:
+            return self._ok({"cursor": f"{CLUSTER}:0", "assignments": []})
         if f"after={CLUSTER}%3A{self.revision}&" in url:
             self.changed.clear()
             try:

@@ -6,6 +6,7 @@ import pytest
 
 from client import IncarnationClosed, LeaseState
 from client.lease import CLOCK_ERROR
+from client.transport import Response
 from tests.client.fleet import Diary, until
 from tests.client.seam import TTL_S, Seam, refusal
 
@@ -124,6 +125,17 @@ async def test_a_fault_within_the_kit_ends_the_executor_loudly(seam, diary):
     assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
 
 
+async def test_a_fault_where_callbacks_end_ends_the_executor_loudly(seam, diary, monkeypatch):
+    async def body():
+        async with seam.executor(diary) as executor:
+            monkeypatch.setattr(executor._keeper, "_end", lambda _: 1 / 0)
+            seam.assign(a=(5, "run"))
+            await asyncio.sleep(10)
+
+    with pytest.raises(ZeroDivisionError):
+        await body()
+
+
 async def test_an_executor_is_entered_once(seam, diary):
     async with seam.executor(diary) as executor:
         with pytest.raises(RuntimeError, match="once"):
@@ -212,7 +224,7 @@ async def test_the_first_poll_asks_for_the_whole_set_and_the_next_for_what_is_ne
     async with seam.executor(diary):
         await until(lambda: len(seam.polls) >= 2)
         assert "after=" not in seam.polls[0]
-        assert "after=c1%3A1&wait=20s" in seam.polls[1]
+        assert "after=c1%3A1&wait=5s" in seam.polls[1]
 
 
 async def test_after_a_lost_lease_the_whole_set_is_asked_for_again(seam, diary):
@@ -227,6 +239,64 @@ async def test_after_a_lost_lease_the_whole_set_is_asked_for_again(seam, diary):
         await until(executor.running)
         assert "after=" not in seam.polls[seen]
         assert seam.acks == []  # the epoch was not released: it runs again
+
+
+async def test_sets_of_a_node_that_is_behind_are_asked_for_until_they_are_new_enough(seam, diary):
+    seam.assign(a=(5, "run"))
+    seam.polls_behind = 4
+    async with seam.executor(diary) as executor:
+        await until(executor.running)
+        assert len(seam.polls) >= 5
+        assert all("after=" not in url for url in seam.polls[:5])
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal(404, "executor_not_found"),
+        refusal(409, "incarnation_closed", cause="expired"),
+        refusal(429, "too_many_waiters", retry_after_s=0.01),
+        refusal(503, "recovering"),
+        Response(200, {}, b'{"cursor": "nonsense", "assignments": []}'),
+    ],
+)
+async def test_a_poll_that_is_refused_is_tried_again_and_stops_nothing(seam, diary, refused):
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary) as executor:
+        await until(executor.running)
+        seam.refuse_polls = refused
+        seen = len(seam.polls)
+        await until(lambda: len(seam.polls) >= seen + 3)
+        assert executor.running() == {"a": 5}
+        seam.refuse_polls = None
+        seam.assign(a=(5, "run"), b=(6, "run"))
+        await until(lambda: len(executor.running()) == 2)
+
+
+@pytest.mark.parametrize(("status", "reason"), [(422, "invalid"), (409, "incarnation_closed")])
+async def test_acknowledgements_that_are_refused_are_not_repeated_for_ever(
+    seam, diary, status, reason
+):
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary) as executor:
+        await until(executor.running)
+        seam.answer_acks = refusal(status, reason)
+        seam.assign()
+        await until(lambda: seam.acks)
+        await asyncio.sleep(0.2)
+        assert len(seam.acks) == 1
+
+
+async def test_a_heartbeat_that_is_answered_with_nonsense_renews_nothing(seam, diary):
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary) as executor:
+        await until(executor.running)
+        body = b'{"lease_ttl_s": 99, "heartbeat_interval_s": 1, "cursor": "nonsense"}'
+        seam.refuse_beats = Response(200, {}, body)
+        seen = len(seam.beats)
+        await until(lambda: len(seam.beats) >= seen + 2)
+        assert diary.shards["e1", "a"].lease_left_s < TTL_S
+        seam.refuse_beats = None
 
 
 # -------------------------------------------------------------------------------------- leaving
@@ -269,3 +339,33 @@ async def test_leaving_without_a_coordinator_ends_in_time(seam, diary):
         await until(executor.running)
         seam.refuse_beats = refusal(503, "no_leader")
     assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
+
+
+async def test_a_body_that_is_cancelled_leaves_in_order_and_stays_cancelled(seam, diary):
+    async def body():
+        async with seam.executor(diary):
+            await asyncio.sleep(10)
+
+    seam.assign(a=(5, "run"))
+    task = asyncio.create_task(body())
+    await until(lambda: diary.lines)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
+    assert len(seam.left) == 1
+
+
+async def test_a_body_that_outlives_its_executors_end_hears_of_it_on_leaving(seam, diary):
+    async def body():
+        async with seam.executor(diary):
+            seam.refuse_beats = refusal(409, "incarnation_closed", cause="superseded")
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)  # a body that goes on regardless
+
+    with pytest.raises(IncarnationClosed):
+        await body()
+    assert asyncio.current_task().cancelling() == 0
+    assert seam.left == []
