@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from client.cli import root
 
+Stream = io.StringIO  # a test may put a terminal here
+
 
 @dataclass(frozen=True)
 class Run:
@@ -24,7 +26,7 @@ class Run:
 
 
 def run(*arguments):
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Stream(), Stream()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = root.run(list(arguments))
     assert "Traceback" not in err.getvalue()

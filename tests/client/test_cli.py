@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import signal
+import sys
 
 import pytest
 
@@ -150,6 +152,41 @@ async def test_waiting_for_a_drain_that_cannot_end_times_out(
     assert late.status == faults.WAIT_TIMED_OUT
     assert "blocked (no_target)" in late.err
     assert "goes on" in late.err
+
+
+async def test_an_interrupted_wait_leaves_the_drain_going_and_says_so(
+    diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        words = ("executor", "drain", "e1", "--reason", "x", "--wait")
+        waiting = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "client.cli.main", "--endpoints", cluster.endpoints[0]),
+            *("-n", namespace, *words),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        told = await waiting.stderr.readuntil(b"blocked")
+        waiting.send_signal(signal.SIGINT)
+        told += await waiting.stderr.read()
+        assert await waiting.wait() == faults.INTERRUPTED
+        assert b"goes on" in told
+        assert b"Traceback" not in told
+        assert [drain.state for drain in await operator.drains(namespace)] == ["blocked"]
+
+
+async def test_on_a_terminal_a_bar_shows_how_far_a_drain_is(
+    shardctl, diary, cluster, namespace, monkeypatch
+):
+    monkeypatch.setattr("tests.client.cli_run.Stream", Terminal)
+    await shardctl("shard", "declare", "a")
+    first = diary.executor(cluster.endpoints, namespace, "e1")
+    async with first, diary.executor(cluster.endpoints, namespace, "e2"):
+        await until(first.running)
+        drained = await shardctl("executor", "drain", "e1", "--reason", "x", "--wait")
+        assert drained.status == 0
+        assert "1/1 moved" in drained.err
+        assert drained.out == ""
 
 
 async def test_executors_are_cordoned_uncordoned_and_evicted(shardctl, diary, cluster, namespace):

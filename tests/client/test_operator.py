@@ -2,7 +2,9 @@
 
 import pytest
 
-from client import Conflict, Invalid, NotFound, PreconditionFailed
+from client import Conflict, Invalid, NotFound, Operator, PreconditionFailed, TimedOut
+from tests.client.fleet import Diary, until
+from tests.client.scripted import ok, problem, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -88,3 +90,65 @@ async def test_operators_on_unknown_things_are_told_so(operator, namespace):
         await operator.drain(namespace, "d-none")
     with pytest.raises(NotFound):
         await operator.cordon_executor(namespace, "nobody")
+
+
+async def test_every_verb_on_executors_hosts_and_shards_changes_what_it_names(
+    cluster, operator, namespace
+):
+    diary = Diary()
+    await operator.declare_shards(namespace, ["a"])
+    first = diary.executor(cluster.endpoints, namespace, "e1")
+    async with first, diary.executor(cluster.endpoints, namespace, "e2") as second:
+        await until(lambda: first.running() or second.running())
+        assert (await operator.cordon_executor(namespace, "e1")).status == "cordoned"
+        assert (await operator.uncordon_executor(namespace, "e1")).status == "active"
+        assert (await operator.cordon_host(namespace, "host-e1")).status == "cordoned"
+        found = await operator.executors(namespace, host="host-e1", status="cordoned")
+        assert [view.executor for view in found] == ["e1"]
+        assert (await operator.uncordon_host(namespace, "host-e1")).executors == ["e1"]
+        await operator.move_shard(namespace, "a", "e1", reason="test")
+        await until(first.running)
+        pinned = await operator.pin_shard(namespace, "a", "e1", reason="test")
+        assert pinned.pinned == "e1"
+        assert (await operator.unpin_shard(namespace, "a")).pinned is None
+        listed = [view.key async for view in operator.shards(namespace, executor="e1")]
+        assert listed == ["a"]
+
+
+async def test_a_drain_is_followed_to_its_end_and_undone(cluster, operator, namespace):
+    diary = Diary()
+    await operator.declare_shards(namespace, ["a"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as first:
+        await until(first.running)
+        drain = await operator.drain_executor(namespace, "e1", reason="test")
+        assert [view.id for view in await operator.drains(namespace)] == [drain.id]
+        with pytest.raises(TimedOut, match="1 shards left, blocked"):
+            await operator.wait_drained(namespace, drain.id, timeout_s=0.3)
+        seen = []
+        async with diary.executor(cluster.endpoints, namespace, "e2") as second:
+            done = await operator.wait_drained(
+                namespace, drain.id, timeout_s=10, on_progress=seen.append
+            )
+            assert (done.state, done.shards_left, seen[-1]) == ("drained", 0, done)
+            assert first.running() == {}
+            await until(second.running)
+            view = await operator.undrain_executor(namespace, "e1")
+            assert (view.status, view.drain) == ("active", None)
+            host = await operator.drain_host(namespace, "host-e2", reason="test")
+            await operator.wait_drained(namespace, host.id, timeout_s=10)
+            assert (await operator.undrain_host(namespace, "host-e2")).status == "active"
+            await until(first.running)
+
+
+async def test_waiting_for_a_drain_lives_through_an_outage():
+    done = {"id": "d-1", "state": "drained"}
+    going = {"id": "d-1", "state": "draining", "shards_left": 2}
+    answers = (ok(going), problem(500, "internal"), problem(503, "no_leader"), ok(done))
+    async with serving(*answers) as node, Operator([node.url]) as operator:
+        view = await operator.wait_drained("jobs", "d-1", timeout_s=20)
+    assert view.state == "drained"
+
+
+async def test_waiting_for_a_drain_that_was_undone_ends_with_the_truth(operator, namespace):
+    with pytest.raises(NotFound):
+        await operator.wait_drained(namespace, "d-none", timeout_s=5)
