@@ -106,8 +106,9 @@ class LoadBook:
                 continue
             elif load > LOAD_MAX:
                 load = LOAD_MAX
-            mean = means.get(key)
-            if mean is None:
+            try:  # cheaper than `get`, and a shard is measured for the first time only once
+                mean = means[key]
+            except KeyError:
                 means[key] = [fresh * load, fresh, now]
             else:
                 mean[0] = mean[0] * kept + fresh * load

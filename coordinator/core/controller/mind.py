@@ -132,7 +132,7 @@ class Mind:
         owned = namespace.owned(beat.executor)
         before = self.reported.get(beat.executor, frozenset())
         # A shard granted a moment ago is not in the report yet: that is no news, not a zero.
-        missing = [key for key in before if key in owned and key not in shards]
+        missing = [key for key in before - shards.keys() if key in owned]
         loads = {key: held.load for key, held in shards.items() if key in owned}
         self.loads.fold(beat.executor, loads, [*loads, *missing], beat.received_at)
         self.reported[beat.executor] = frozenset(loads)
