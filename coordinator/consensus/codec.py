@@ -1,10 +1,9 @@
-"""Bytes on the wire and in snapshots: msgpack with a closed set of types and messages.
+"""Bytes on the wire: msgpack with a closed set of types and messages.
 
 Decides what may be read at all. Must not know sockets, PySyncObj or the meaning of a message.
 Nothing here can run code: no extension types, no timestamps, no classes.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, BinaryIO, Final
 
@@ -15,7 +14,6 @@ FRAME_BYTES_MAX: Final = 8 << 20
 FRAME_HEADER_BYTES: Final = 4
 HANDSHAKE_BYTES_MAX: Final = 4096
 """A stranger may make us hold this much."""
-SNAPSHOT_FORMAT: Final = 1
 
 Message = dict[str, Any]
 
@@ -137,24 +135,6 @@ def _check_append(message: Message) -> None:
     chunk = message.get("serialized")
     if chunk is not None and tuple(map(type, chunk)) != (bytes, bool, bool):
         raise Malformed("a chunk is (data, is_first, is_last)")
-
-
-def seal_snapshot(entries: tuple[Any, Any], state: bytes) -> bytes:
-    """A snapshot as bytes: the two last entries it covers, the state, and a checksum of both."""
-    body = pack((SNAPSHOT_FORMAT, *entries, state))
-    return hashlib.blake2b(body, digest_size=16).digest() + body
-
-
-def open_snapshot(data: bytes) -> tuple[tuple[Any, Any], bytes]:
-    """The two last entries and the state of sealed bytes; raises Malformed."""
-    digest, body = data[:16], data[16:]
-    if hashlib.blake2b(body, digest_size=16).digest() != digest:
-        raise Malformed("the checksum of the snapshot differs")
-    parts = unpack(body)
-    if type(parts) is not tuple or len(parts) != 4 or parts[0] != SNAPSHOT_FORMAT:
-        raise Malformed("not a snapshot of this format")
-    _, former, last, state = parts
-    return (former, last), state
 
 
 class PickleStandIn:

@@ -4,9 +4,9 @@ Decides nothing. Names the settings with their reasons, the records that are sho
 errors that are raised. Must not know PySyncObj, sockets, or what the bytes mean.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 ENTRY_BYTES_MAX = 1 << 20
 """Largest payload of one log entry: half a batch, so the library's splitting path is never used."""
@@ -29,6 +29,26 @@ class StateMachine(Protocol):
 
     def restore(self, data: bytes) -> None:
         """Replaces all state; raises, changing nothing, when the bytes are not a snapshot."""
+
+
+@runtime_checkable
+class SlicedMachine(Protocol):
+    """A state machine too large for a snapshot in one step: both ways go in slices.
+
+    Each `next` is one slice, of milliseconds; entries are applied between them.
+    """
+
+    def apply(self, index: int, payload: bytes) -> object:
+        """As of any state machine."""
+
+    def parts(self) -> Iterator[bytes]:
+        """All state as it is at this call, whatever is applied while the parts are made."""
+
+    def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
+        """Reads parts into a state of its own; returns what replaces all state by it, at once.
+
+        Raises when the parts are no snapshot.
+        """
 
 
 @dataclass(frozen=True, slots=True)

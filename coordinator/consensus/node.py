@@ -22,6 +22,7 @@ from coordinator.consensus.contract import (
     OutcomeUnknown,
     Overloaded,
     ProbeTimeout,
+    SlicedMachine,
     StateMachine,
     Status,
     TransferFailed,
@@ -44,6 +45,7 @@ from coordinator.consensus.library import logger
 from coordinator.consensus.links import Links
 from coordinator.consensus.replica import Replica
 from coordinator.consensus.report import describe
+from coordinator.consensus.snapshots import SLICE_EVERY_S
 
 # The order is the order in which they see a message: who must not act at all comes first, then
 # whose word counts, then what it says.
@@ -86,7 +88,7 @@ class ConsensusNode:
     def __init__(
         self,
         config: ConsensusConfig,
-        machine: StateMachine,
+        machine: StateMachine | SlicedMachine,
         *,
         rng: random.Random,
         monotonic: Callable[[], float] = time.monotonic,
@@ -158,6 +160,8 @@ class ConsensusNode:
             self._expire()
             self._kick()
             soon = self._replica.engine.election_deadline_s - self._monotonic()
+            if self._replica.snapshots.is_working:
+                soon = min(soon, SLICE_EVERY_S)
             await asyncio.sleep(min(self.config.tick_interval_s, max(soon, 0.001)))
 
     # Stepping: once per turn of the loop that has work.

@@ -15,6 +15,7 @@ from coordinator.consensus.contract import (
     ConsensusConfig,
     NotLeader,
     Overloaded,
+    SlicedMachine,
     StateMachine,
     TooLarge,
 )
@@ -23,7 +24,7 @@ from coordinator.consensus.engine import Engine
 from coordinator.consensus.library import Member, Port, logger
 from coordinator.consensus.memory_log import MemoryLog
 from coordinator.consensus.probe import Confirmed, Probe
-from coordinator.consensus.snapshots import SnapshotStore
+from coordinator.consensus.snapshots import SnapshotStore, Whole
 
 LIBRARY_MESSAGES: Final = frozenset(
     {
@@ -54,7 +55,7 @@ class Replica:
     def __init__(
         self,
         config: ConsensusConfig,
-        machine: StateMachine,
+        machine: StateMachine | SlicedMachine,
         cures: Sequence[Cure],
         *,
         rng: random.Random,
@@ -108,7 +109,7 @@ class Replica:
         self._before_step = [c.before_step for c in self.cures if _overrides(c, "before_step")]
         self._after_step = [c.after_step for c in self.cures if _overrides(c, "after_step")]
 
-    def _draw(self, machine: StateMachine) -> Blueprint:
+    def _draw(self, machine: StateMachine | SlicedMachine) -> Blueprint:
         config = self.config
         shortest, longest = config.election_timeout_s
         settings: dict[str, Any] = {
@@ -123,7 +124,8 @@ class Replica:
             "useFork": False,
             "tcp_keepalive": None,
         }
-        snapshots = SnapshotStore(machine.snapshot, machine.restore)
+        sliced = machine if isinstance(machine, SlicedMachine) else Whole(machine)
+        snapshots = SnapshotStore(sliced)
         blueprint = Blueprint(config, settings, MemoryLog(), snapshots, machine.apply)
         for cure in self.cures:
             cure.prepare(blueprint)
@@ -216,7 +218,11 @@ class Replica:
         for before_step in self._before_step:
             before_step()
         engine = self.engine
-        if engine.log.size_bytes > self.config.compaction_min_bytes:
+        self.snapshots.work()
+        if (
+            engine.log.size_bytes > self.config.compaction_min_bytes
+            and not self.snapshots.is_making
+        ):
             engine.forceLogCompaction()
         engine.doTick(0.0)
         if engine.is_leader and (

@@ -13,11 +13,10 @@ from coordinator.consensus.codec import (
     Malformed,
     PickleStandIn,
     decode_message,
-    open_snapshot,
     pack,
-    seal_snapshot,
     unpack,
 )
+from coordinator.consensus.sealed import open_snapshot, seal_snapshot
 
 APPEND = {
     "type": "append_entries",

@@ -2,6 +2,11 @@
 
 Decides what a follower believes of a snapshot message, which snapshot is worth installing, and
 how many chunks a leader sends in one step. Must not know what a snapshot holds.
+
+A large snapshot is read in slices. Meanwhile this node takes in nothing else, and tells whoever
+leads that it is there: without an answer a leader of two nodes would give up, and an answer to its
+appends would be a mismatch, at which it sends the snapshot again. The first append after the last
+slice is taken as the order to install.
 """
 
 from collections.abc import Mapping
@@ -10,6 +15,7 @@ from typing import Final
 from coordinator.consensus.codec import Message
 from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
 from coordinator.consensus.library import Entry
+from coordinator.consensus.snapshots import LAST_CHUNK
 
 CHUNKS_PER_STEP_MAX: Final = 8
 """2 MiB in a step: enough for a fast link, little for the loop and the peer's buffer."""
@@ -26,6 +32,7 @@ class SnapshotCap(Cure):
         self._chunks: dict[str, int] = {}
         self._resting: set[str] = set()
         self._installing = False
+        self._is_contact = False
         self._held: int | None = None
         self._before = 0
 
@@ -40,24 +47,44 @@ class SnapshotCap(Cure):
         return {"append_entries": self._cap}
 
     def delivered(self) -> Mapping[str, Seen]:
-        """The installation ends with its message."""
-        return {"append_entries": self._finish}
+        """The installation ends with its message; an acknowledged one is waited for no more."""
+        return {"append_entries": self._finish, "next_node_idx": self._note_received}
 
     def outgoing(self) -> Mapping[str, Rewrite]:
         """A refused snapshot is not acknowledged; a sender rests after its share of chunks."""
         return {"append_entries": self._count, "next_node_idx": self._acknowledge}
 
     def _cap(self, _peer: str, message: Message) -> Message:
-        if "prevLogIdx" in message:
+        store = self.replica.snapshots
+        is_part = "prevLogIdx" not in message
+        if message["term"] < self.replica.engine.term:
+            return {**message, "commit_index": 0} if is_part else message
+        if store.is_whole:
+            return self._go_on(message)
+        if not is_part:
             return message
         chunk = message.get("serialized")
         if chunk is None or not chunk[2]:
             # The tail of this log was not compared with the leader's: believe no commit of it.
+            self._is_contact = True
             return {**message, "commit_index": 0}
-        self._installing = message["term"] >= self.replica.engine.term
+        store.setTransmissionData(chunk)
+        store.read_slice()
+        return self._go_on(message)
+
+    def _go_on(self, message: Message) -> Message:
+        """The order to install what was read, or only a sign of life while it is read."""
+        store = self.replica.snapshots
         self._held = None
+        covered = store.covered
+        is_held = covered is not None and not self._screen(covered)
+        plain = {"type": message["type"], "term": message["term"], "commit_index": 0}
+        if not store.is_read and not is_held:
+            self._is_contact = store.is_whole
+            return plain
+        self._installing = True
         self._before = self.replica.engine.applied_index
-        return {**message, "commit_index": 0}
+        return {**plain, "serialized": LAST_CHUNK}
 
     def _screen(self, last: Entry) -> bool:
         """False when this log holds all that the snapshot covers: the tail behind it stays."""
@@ -77,16 +104,32 @@ class SnapshotCap(Cure):
             return message
         return None  # corrupt: this node has nothing of it, and says nothing
 
-    def _finish(self, _peer: str, _message: Message) -> None:
+    def _finish(self, peer: str, _message: Message) -> None:
+        engine = self.replica.engine
+        if self._is_contact:
+            self._is_contact = False
+            self.replica.send(
+                peer,
+                {
+                    "type": "next_node_idx",
+                    "next_node_idx": engine.last_index + 1,
+                    "reset": False,
+                    "success": False,
+                },
+            )
         if not self._installing:
             return
         self._installing = False
-        engine = self.replica.engine
         if self._held is not None:
             # Committed entries only are in a snapshot, and this log holds them all.
             engine.raise_commit(self._held)
         elif engine.applied_index > self._before:
             engine.raise_commit(engine.applied_index)
+
+    def _note_received(self, peer: str, message: Message) -> None:
+        if message["success"]:
+            member = self.replica.members[peer]
+            self.replica.snapshots.acknowledged(member, message["next_node_idx"] - 1)
 
     def _count(self, peer: str, message: Message) -> Message:
         if "serialized" not in message:
@@ -98,6 +141,11 @@ class SnapshotCap(Cure):
             self.replica.engine.connected.discard(self.replica.members[peer])
             self._resting.add(peer)
         return message
+
+    def before_step(self) -> None:
+        """Who is no leader sends nothing, and keeps no log for anyone."""
+        if not self.replica.engine.is_leader:
+            self.replica.snapshots.forget_receivers()
 
     def after_step(self) -> None:
         """Resting peers are connected again."""
