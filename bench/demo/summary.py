@@ -31,8 +31,11 @@ class Summary(msgspec.Struct, kw_only=True):
     spread_hash: float | None = None
     """What hash placement would give for the loads of that moment."""
     moves: int = 0
-    """Of the whole run: balance, drain and crash."""
+    """For balance: from the moment the balancer was switched on until the drain."""
     moves_before_drain: int = 0
+    """The same, under a name that says so."""
+    moves_total: int = 0
+    """Of the whole run: balance, drain and crash."""
     lookups: int = 0
     lost_lookups: int = 0
     misdirected_lookups: int = 0
@@ -65,6 +68,7 @@ def summarise(
     by_key = ledger.by_key(tenures)
     told = judge(lookups, by_key, findings.crashes, findings.outages)
     before, after = findings.before, findings.after
+    balancing = ledger.moves(tenures, findings.balancing_from, findings.drain_from or float("inf"))
     summary = Summary(
         spread_before=_short(before.spread if before else None),
         spread_after=_short(after.spread if after else None),
@@ -72,10 +76,9 @@ def summarise(
         spread_hash=_short(after.static_hash if after else None),
         hottest_before=_short(_heat(before)),
         hottest_after=_short(_heat(after)),
-        moves=ledger.moves(tenures, 0.0, float("inf")),
-        moves_before_drain=ledger.moves(
-            tenures, findings.balancing_from, findings.drain_from or float("inf")
-        ),
+        moves=balancing,
+        moves_before_drain=balancing,
+        moves_total=ledger.moves(tenures, 0.0, float("inf")),
         lookups=told.lookups,
         lost_lookups=told.lost,
         misdirected_lookups=told.misdirected,
