@@ -113,8 +113,6 @@ class Executor:
             observe_state=self._tell_state,
             observe_fault=self._fail,
         )
-        self._keeper: Final = self._parts.keeper
-        self._beats: Final = self._parts.beats
         self._on_lease: Final = on_lease
         self._tasks: list[asyncio.Task[None]] = []
         self._body: asyncio.Task[object] | None = None
@@ -133,21 +131,21 @@ class Executor:
     @property
     def incarnation(self) -> str:
         """The incarnation that is current."""
-        return self._beats.incarnation
+        return self._parts.beats.incarnation
 
     @property
     def lease_state(self) -> LeaseState:
         """CONNECTED, SUSPENDED or LOST."""
-        return self._keeper.state
+        return self._parts.keeper.state
 
     @property
     def status(self) -> str:
         """How the coordinator sees this executor: active, cordoned, draining or drained."""
-        return self._beats.status
+        return self._parts.beats.status
 
     def running(self) -> dict[str, int]:
         """The shards that were started and have not ended stopping, with their epochs."""
-        return self._keeper.machine.held()
+        return self._parts.keeper.machine.held()
 
     # ------------------------------------------------------------------ joining and leaving
 
@@ -156,11 +154,11 @@ class Executor:
             raise RuntimeError("an executor is entered once; make another one")
         self._body = asyncio.current_task()
         for work in (
-            self._beats.run(),
+            self._parts.beats.run(),
             self._parts.polls.run(),
             self._parts.acks.run(),
-            self._keeper.watch_lease(),
-            self._parts.loads.run(lambda: self._beats.interval_s),
+            self._parts.keeper.watch_lease(),
+            self._parts.loads.run(lambda: self._parts.beats.interval_s),
         ):
             self._watch(work)
         try:
@@ -208,7 +206,7 @@ class Executor:
                 loop.remove_signal_handler(which)
 
     async def _join(self) -> None:
-        joined = asyncio.create_task(self._beats.joined.wait())
+        joined = asyncio.create_task(self._parts.beats.joined.wait())
         failed = asyncio.create_task(self._has_failed.wait())
         try:
             await asyncio.wait(
@@ -221,17 +219,17 @@ class Executor:
             failed.cancel()
         if self._failure is not None:
             raise self._failure
-        if not self._beats.joined.is_set():
+        if not self._parts.beats.joined.is_set():
             raise errors.TimedOut(
                 f"no coordinator acknowledged a heartbeat of {self.name!r} within"
-                f" {self._join_timeout_s:g} s: {self._beats.last_error or 'no answer at all'}"
+                f" {self._join_timeout_s:g} s: {self._parts.beats.last_error or 'no answer at all'}"
             )
 
     async def _hand_over(self) -> None:
         """Let the coordinator move every shard away, as long as it does."""
-        self._beats.leave()
-        self._keeper.feed(Leaving())
-        machine, keeper = self._keeper.machine, self._keeper
+        self._parts.beats.leave()
+        self._parts.keeper.feed(Leaving())
+        machine, keeper = self._parts.keeper.machine, self._parts.keeper
         give_up_at = self._clock() + self._leave_timeout_s * (1.0 - _STOP_SHARE)
         left = machine.live_count
         stalled_at = self._clock() + _LEAVE_STALL_S
@@ -244,21 +242,21 @@ class Executor:
             await self._next_change(min(stalled_at, give_up_at) - now)
 
     async def _stop_all(self, timeout_s: float) -> None:
-        self._keeper.feed(Leaving(stops_all=True))
+        self._parts.keeper.feed(Leaving(stops_all=True))
         give_up_at = self._clock() + timeout_s
-        while self._keeper.machine.live_count and (now := self._clock()) < give_up_at:
+        while self._parts.keeper.machine.live_count and (now := self._clock()) < give_up_at:
             await self._next_change(give_up_at - now)
-        if left := self._keeper.machine.live_count:
+        if left := self._parts.keeper.machine.live_count:
             _log.error("shards_left_running executor=%s shards=%d", self.name, left)
 
     async def _next_change(self, timeout_s: float) -> None:
-        self._keeper.changed.clear()
+        self._parts.keeper.changed.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await self._keeper.changed.wait()
+                await self._parts.keeper.changed.wait()
 
     async def _deregister(self) -> None:
-        if self._keeper.machine.live_count:
+        if self._parts.keeper.machine.live_count:
             return  # something still runs here: only the end of the lease proves it harmless
         # The last heartbeat must not be under way any more: it would join again.
         await self._end_tasks(closes=False)
@@ -291,7 +289,7 @@ class Executor:
             return
         self._failure = error
         _log.error("executor_ended executor=%s error=%s", self.name, error)
-        self._keeper.close_incarnation()
+        self._parts.keeper.close_incarnation()
         self._has_failed.set()
         if self._body is not None and self._is_inside:
             self._has_cancelled_body = True
@@ -312,5 +310,5 @@ class Executor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if closes:
-            await self._keeper.close()
+            await self._parts.keeper.close()
             await self._parts.connection.close()

@@ -128,7 +128,7 @@ async def test_a_fault_within_the_kit_ends_the_executor_loudly(seam, diary):
 async def test_a_fault_where_callbacks_end_ends_the_executor_loudly(seam, diary, monkeypatch):
     async def body():
         async with seam.executor(diary) as executor:
-            monkeypatch.setattr(executor._keeper, "_end", lambda _: 1 / 0)
+            monkeypatch.setattr(executor._parts.keeper, "_end", lambda _: 1 / 0)
             seam.assign(a=(5, "run"))
             await asyncio.sleep(10)
 
