@@ -10,6 +10,7 @@ from coordinator.core.controller import Beat, Controller, Need
 from coordinator.core.controller.balance import STALE_AFTER_INTERVALS, why_skipped
 from coordinator.core.controller.facts import balance_facts, executor_facts, shard_facts
 from coordinator.core.controller.failures import FailureBook
+from coordinator.core.controller.fleet import see
 from coordinator.core.controller.handoffs import CLAIMS_MAX
 from coordinator.core.controller.losses import COMMAND_BYTES_MAX, fitting
 from coordinator.core.controller.mind import Mind
@@ -232,6 +233,48 @@ def test_a_superseded_incarnation_this_leader_never_heard_is_not_waited_for_for_
     assert mind.leases.deadline("e2", "e2-1") is not None
     later = controller.step(state, NOW + 11, AT_MS).commands
     assert c.InheritShards(namespace=NS, executor="e2", predecessor="e2-1", at_ms=AT_MS) in later
+
+
+def test_an_unheard_incarnation_is_given_the_longest_lease_that_may_be_out() -> None:
+    state = fleet(1, 1)
+    applied(state, set_policy(Policy(lease_ttl_s=2)))
+    controller = Controller(state, NOW)
+    applied(state, join("e2"))
+    controller.step(state, NOW, AT_MS)
+    deadlines = controller.mind(space(state), NOW).leases
+    assert deadlines.deadline("e1", "e1-1") == pytest.approx(NOW + 10.1)
+    assert deadlines.deadline("e2", "e2-1") == pytest.approx(NOW + 10.1)
+
+
+def test_a_shard_lease_is_as_long_as_the_longest_lease_that_may_be_out() -> None:
+    state = fleet(2, 2, policy=balancer(mode=BalancerMode.OFF))
+    controller = Controller(state, NOW)
+    mind = controller.mind(space(state), NOW)
+    start(state, "0", "e2")
+    overdue(state)
+    controller.step(state, NOW, AT_MS)
+    applied(state, set_policy(replace(space(state).info.policy, lease_ttl_s=2)))
+    mind.leases.begin_term([("e1", "e1-1"), ("e2", "e2-1")], 100, NOW)
+    assert controller.step(state, NOW + 10, AT_MS).commands == ()
+    (command,) = controller.step(state, NOW + 10.1, AT_MS).commands
+    assert isinstance(command, c.FinishOverdue)
+
+
+def test_a_successor_that_fell_silent_is_not_closed_before_its_predecessor_is_over() -> None:
+    state = fleet(1, 1, policy=balancer(mode=BalancerMode.OFF))
+    applied(state, join("e1", "e1-2"))
+    controller = Controller(state, NOW)
+    mind = controller.mind(space(state), NOW)
+    mind.leases.renew("e1", "e1-1", 10, NOW + 5)
+    step = controller.step(state, NOW + 11, AT_MS)
+    assert step.commands == ()
+    assert step.wake_at > NOW + 11
+    kinds = []
+    for _ in range(2):
+        (command,) = controller.step(state, NOW + 16, AT_MS).commands
+        kinds.append(type(command))
+        controller.learn(command, state.apply(command), state, NOW + 16)
+    assert kinds == [c.InheritShards, c.CloseIncarnation]
 
 
 # -- what became of commands -------------------------------------------------------------------
@@ -620,6 +663,35 @@ def test_a_leaving_executors_pinned_shards_leave_too() -> None:
     (command,) = Controller(state, NOW).step(state, NOW, AT_MS).commands
     assert isinstance(command, c.StartHandoffs)
     assert [(m.key, m.target, m.cause) for m in command.moves] == [("0", "e2", Cause.LEAVING)]
+
+
+def test_a_pinned_shard_of_a_drained_executor_is_handed_over_once_and_to_its_pin() -> None:
+    state = fleet(3, 3)
+    applied(state, pin("0", "e3"))
+    applied(state, drain("e1"))
+    (command,) = Controller(state, NOW).step(state, NOW, AT_MS).commands
+    assert isinstance(command, c.StartHandoffs)
+    assert [(m.key, m.target, m.cause) for m in command.moves] == [("0", "e3", Cause.DRAIN)]
+
+
+def test_a_limit_lowered_below_what_is_in_flight_opens_no_further_handoffs() -> None:
+    state = fleet(2, 12, policy=Policy(drain_in_flight=4))
+    applied(state, drain("e1"))
+    controller = Controller(state, NOW)
+    (command,) = controller.step(state, NOW, AT_MS).commands
+    applied(state, command)
+    assert len(space(state).in_flight) == 4
+    applied(state, set_policy(Policy(drain_in_flight=1)))
+    assert controller.step(state, NOW, AT_MS).commands == ()
+
+
+def test_a_silent_executor_is_neither_given_shards_nor_relieved() -> None:
+    state = fleet(2, 4)
+    mind = begun(state)
+    mind.hear(space(state), beat("e2", received_at=NOW + 6))
+    seats = {seat.executor: seat for seat in see(space(state), mind, NOW + 6).seats}
+    assert (seats["e1"].is_open, seats["e1"].is_source) == (False, False)
+    assert (seats["e2"].is_open, seats["e2"].is_source) == (True, True)
 
 
 def test_nobody_waiting_or_evicted_is_asked_to_hand_over() -> None:

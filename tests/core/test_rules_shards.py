@@ -125,6 +125,13 @@ def test_a_vacant_shard_is_parked_at_once() -> None:
     assert (shard(state).state, shard(state).cause) == (ShardState.PARKED, Cause.OPERATOR)
 
 
+def test_a_vacant_shard_that_is_parked_still_knows_who_had_it_last() -> None:
+    state = fleet(2, 2)
+    applied(state, close("e1"))
+    applied(state, park("0"))
+    assert shard(state).previous == "e1"
+
+
 def test_parking_twice_is_parking_once_and_keeps_the_first_reason() -> None:
     state = empty(1)
     applied(state, park("0", "first"))

@@ -77,7 +77,6 @@ def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float) -> list[C
     moves = [
         HandoffStart(home.key, namespace.shards[home.key].epoch, home.executor, causes[home.key])
         for home in fitting(homes)[:room]
-        if home.executor != namespace.shards[home.key].executor
     ]
     if not moves:
         return []

@@ -22,7 +22,6 @@ def settlement_at(namespace: NamespaceState, mind: Mind, now: float) -> float | 
     """When the longer leases have run out; None when there are none."""
     info = namespace.info
     if info.lease_bound_s <= info.policy.lease_ttl_s:
-        mind.shortened = None
         return None
     if mind.shortened is None or mind.shortened[0] != info.policy_version:
         mind.shortened = (info.policy_version, now)
