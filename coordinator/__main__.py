@@ -53,8 +53,8 @@ async def run(settings: Settings, *, bootstrap: bool) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    node = Node(settings, bootstrap=bootstrap)
     try:
+        node = Node(settings, bootstrap=bootstrap)
         await node.start()
     except StartError as error:
         sys.stderr.write(f"shard-coordinator: {error}\n")

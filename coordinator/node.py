@@ -29,7 +29,10 @@ class StartError(Exception):
 
 
 class Node:
-    """A node of the cluster. `start`, then `stopped` to wait for a fatal end, then `stop`."""
+    """A node of the cluster. `start`, then `stopped` to wait for a fatal end, then `stop`.
+
+    Made with what its journal holds, if it has one; raises StartError when that cannot be used.
+    """
 
     def __init__(
         self,
@@ -42,18 +45,20 @@ class Node:
         self.settings = settings
         clock = clock or SystemClock()
         machine = StateMachine()
-        self.consensus = ConsensusNode(
-            ConsensusConfig(
-                name=settings.node.name,
-                peers=settings.node.peers,
-                api_url=settings.api_url,
-                bootstrap=bootstrap,
-                insecure=settings.security.insecure,
-            ),
-            machine,
-            rng=rng or random.Random(),
-            monotonic=clock.monotonic,
+        config = ConsensusConfig(
+            name=settings.node.name,
+            peers=settings.node.peers,
+            api_url=settings.api_url,
+            bootstrap=bootstrap,
+            storage_dir=settings.storage.dir or None,
+            insecure=settings.security.insecure,
         )
+        try:
+            self.consensus = ConsensusNode(
+                config, machine, rng=rng or random.Random(), monotonic=clock.monotonic
+            )
+        except ConsensusError as error:
+            raise StartError(f"cannot start: {error}") from error
         self.replica = Replica(machine, self.consensus, Watches())
         self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
         leadership = Leadership(self.leader, self.replica, clock)

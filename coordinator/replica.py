@@ -66,6 +66,8 @@ class Replica:
         self.watches = watches
         self._listeners: list[Callable[[], None]] = []
         machine.on_cluster_id = consensus.set_cluster_id
+        if machine.state.cluster_id is not None:  # a journal brought it along
+            consensus.set_cluster_id(machine.state.cluster_id)
         consensus.on_applied = self._applied
 
     @property

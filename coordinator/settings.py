@@ -63,6 +63,13 @@ class ApiSettings(Struct, frozen=True, kw_only=True):
     """By default `http://<bind>`; to be given when the bind is a wildcard."""
 
 
+class StorageSettings(Struct, frozen=True, kw_only=True):
+    """Whether this node's state outlives its process."""
+
+    dir: str = ""
+    """Folder of the journal, this node's alone; empty keeps everything in memory."""
+
+
 class SecuritySettings(Struct, frozen=True, kw_only=True):
     """What protects the ports."""
 
@@ -105,6 +112,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     node: NodeSettings = field(default_factory=NodeSettings)
     api: ApiSettings = field(default_factory=ApiSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)
     log: LogSettings = field(default_factory=LogSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)

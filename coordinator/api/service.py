@@ -27,6 +27,7 @@ async def readyz(call: Call[None]) -> web.Response:
             "caught up": desk.replica.state.cluster_id is not None
             and status.role != "quarantined"
             and status.applied_index == status.commit_index,
+            "disk writable": status.disk_fault is None,
             "not stopping": not desk.replica.watches.is_closed,
         },
     )

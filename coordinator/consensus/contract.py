@@ -76,6 +76,8 @@ class ConsensusConfig:
     """Entries kept before a snapshot: half a second of the highest rate, about 20 MB."""
     compaction_min_bytes: int = 64 << 20
     """The same bound for large entries."""
+    storage_dir: str | None = None
+    """Folder of the journal; None keeps everything in memory, and a restart is losing it."""
     insecure: bool = False
     """Allow a plaintext Raft port off loopback. Anyone who reaches it owns the cluster."""
 
@@ -143,6 +145,10 @@ class Status:
     leader_contact_age_s: float | None
     """Zero on a leader that a majority answers; None before the first contact."""
     peers: tuple[PeerStatus, ...]
+    storage: str = "memory"
+    """memory or journal."""
+    disk_fault: str | None = None
+    """Why nothing can be kept at the moment; such a node answers nothing from its state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,26 @@ class Kept:
     """Chunks of no current snapshot: a crash came before they were dropped or complete."""
 
 
+class Shelf(Protocol):
+    """Where a sealed snapshot outlives the process; the journal's, or none."""
+
+    @property
+    def is_busy(self) -> bool:
+        """The last one put here is not whole on disk yet: the log behind it must stay."""
+
+    def put(self, sealed: bytes | bytearray, index: int, *, at_once: bool) -> None:
+        """Keeps this one instead of the former: in shares, or whole within this very step."""
+
+
+class NoShelf:
+    """Memory only: a snapshot is kept as well as anything else is."""
+
+    is_busy = False
+
+    def put(self, sealed: bytes | bytearray, index: int, *, at_once: bool) -> None:
+        """Nothing."""
+
+
 class Disk(Protocol):
     """One node's disk."""
 

@@ -57,10 +57,19 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
             nodeClass=Member,
             transport=port,
         )
-        log.add(NO_OP_ENTRY, 1, 0)
-        self._SyncObj__raftLog = log
         self._SyncObj__serializer = snapshots
+        self._remember(log, snapshots.index)
         self._poller = _NoPoller()
+
+    def _remember(self, log: MemoryLog, covered: int) -> None:
+        """Goes on from what a log holds, and from the index that a restored snapshot covers."""
+        if not len(log):
+            log.add(NO_OP_ENTRY, 1, 0)
+        self._SyncObj__raftLog = log
+        self._SyncObj__raftCurrentTerm = log.getCurrentTerm()
+        self._SyncObj__votedForNodeId = log.getVotedForNodeId()
+        if covered:
+            self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = covered
 
     # The seams: what the library calls and we answer.
 
@@ -135,6 +144,11 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
     def enter_term(self, term: int, vote: str | None) -> None:
         """Takes a term as a follower without a leader, with the vote given."""
         self._SyncObj__setCurrentTerm(term, vote)
+        self._SyncObj__setState(FOLLOWER)
+        self._SyncObj__raftLeader = None
+
+    def step_down(self) -> None:
+        """Follows nobody, in the same term and with the same vote."""
         self._SyncObj__setState(FOLLOWER)
         self._SyncObj__raftLeader = None
 

@@ -131,7 +131,7 @@ class JournalShelf:
     def __init__(self, kept: Kept) -> None:
         self._current = kept.snapshot_name
         self._stale = list(kept.stale)
-        self._sealed = b""
+        self._sealed: bytes | bytearray = b""
         self._name: Chunk | None = None
         self._next = 0
         self._is_at_once = False
@@ -146,7 +146,7 @@ class JournalShelf:
         """There is something to write or to free."""
         return self._name is not None or bool(self._stale)
 
-    def put(self, sealed: bytes, index: int, *, at_once: bool) -> None:
+    def put(self, sealed: bytes | bytearray, index: int, *, at_once: bool) -> None:
         """Keeps this one instead of the former."""
         if self._current is not None and self._current[0] == index and self._name is None:
             return  # it is the current one: equal index, equal state
@@ -166,7 +166,7 @@ class JournalShelf:
         end = count if self._is_at_once else min(count, self._next + CHUNKS_PER_STEP_MAX)
         for number in range(self._next, end):
             at = number * CHUNK_BYTES
-            batch.chunks[index, number] = self._sealed[at : at + CHUNK_BYTES]
+            batch.chunks[index, number] = bytes(self._sealed[at : at + CHUNK_BYTES])
         self._next = end
         if end == count:
             batch.snapshot = self._name

@@ -333,6 +333,11 @@ class Links:
                 self.tell("link_refused", link.hello.name if link.hello else "", refusal.reason)
                 link.abort()
 
+    def sever(self) -> None:
+        """Ends every link at once; they come back by themselves."""
+        for link in list(self.up.values()):
+            link.abort()
+
     def last_heard_age_s(self, peer: str) -> float | None:
         """Since anything at all was heard of this peer."""
         link = self.up.get(peer)

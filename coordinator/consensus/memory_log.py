@@ -19,8 +19,6 @@ class MemoryLog:
 
     is_durable = False
     """Restarting is losing it."""
-    is_behind = False
-    """Nothing is ever left to keep."""
     path = ""
 
     def __init__(self) -> None:
@@ -72,6 +70,11 @@ class MemoryLog:
     def note(self, name: str, value: str) -> None:
         """Keeps a short fact about this node as long as the log."""
         self.notes[name] = value
+
+    @property
+    def is_behind(self) -> bool:
+        """Nothing is ever left to keep."""
+        return False
 
     def sync(self) -> None:
         """Memory is as safe as it gets."""

@@ -29,6 +29,7 @@ from coordinator.consensus.contract import (
     config_problems,
 )
 from coordinator.consensus.cures.base import Cure
+from coordinator.consensus.cures.durable import Durable
 from coordinator.consensus.cures.leadership import PreVote, StepDown
 from coordinator.consensus.cures.limits import (
     Bounded,
@@ -50,6 +51,7 @@ from coordinator.consensus.snapshots import SLICE_EVERY_S
 # The order is the order in which they see a message: who must not act at all comes first, then
 # whose word counts, then what it says.
 CURES: Final[tuple[type[Cure], ...]] = (
+    Durable,
     Quarantine,
     AckTerm,
     StepDown,
@@ -104,7 +106,7 @@ class ConsensusNode:
             config, machine, [cure() for cure in self.cures], rng=rng, clock=monotonic
         )
         self._monotonic = monotonic
-        self._cluster_id: str | None = None
+        self._cluster_id = self._replica.engine.log.notes.get("cluster_id")
         self._links: Links | None = None
         self._timer: asyncio.Task[None] | None = None
         self._is_scheduled = False
@@ -116,6 +118,7 @@ class ConsensusNode:
         self._told_applied = self._replica.engine.applied_index
         self._told_leader: int | None = None
         self._told_fatal = False
+        self._stands_aside = False
         self._transfer: asyncio.Future[None] | None = None
 
     # Life.
@@ -148,12 +151,16 @@ class ConsensusNode:
             await asyncio.gather(self._timer, return_exceptions=True)
         if self._links is not None:
             await self._links.stop()
+        self._give_up("the node stopped")
+        self._replica.engine.log.close()
+        if self._transfer is not None and not self._transfer.done():
+            self._transfer.set_result(None)
+
+    def _give_up(self, why: str) -> None:
         waiting = [future for queue in self._deadlines.values() for _, future in queue]
         for future in [*waiting, *self._probes]:
             if not future.done():
-                future.set_exception(OutcomeUnknown("the node stopped"))
-        if self._transfer is not None and not self._transfer.done():
-            self._transfer.set_result(None)
+                future.set_exception(OutcomeUnknown(why))
 
     async def _tick_forever(self) -> None:
         while True:
@@ -162,6 +169,8 @@ class ConsensusNode:
             soon = self._replica.engine.election_deadline_s - self._monotonic()
             if self._replica.snapshots.is_working:
                 soon = min(soon, SLICE_EVERY_S)
+            if self._replica.disk_fault is not None:
+                soon = self.config.tick_interval_s  # no election ends the waiting
             await asyncio.sleep(min(self.config.tick_interval_s, max(soon, 0.001)))
 
     # Stepping: once per turn of the loop that has work.
@@ -183,10 +192,25 @@ class ConsensusNode:
             return
         replica = self._replica
         replica.step()
+        if replica.disk_fault is not None:
+            self._stand_aside()
+            return
+        self._stands_aside = False
         self._links.send(replica.take_outbox())
         answers, self._answers = self._answers, []
         for future, result, error in answers:
             self._settle(future, result, error)
+        self._tell()
+        if replica.engine.log.is_behind:
+            self._kick()  # a share for the disk waits, and nothing else may bring a step soon
+
+    def _stand_aside(self) -> None:
+        """Nothing can be kept: nobody is answered, and the links end so that others go on."""
+        if not self._stands_aside and self._links is not None:
+            self._stands_aside = True
+            self._links.sever()
+        self._answers = []
+        self._give_up("nothing can be kept on disk here")
         self._tell()
 
     def _settle(self, future: asyncio.Future[Any], result: Any, error: int) -> None:
@@ -359,6 +383,7 @@ class ConsensusNode:
     def set_cluster_id(self, cluster_id: str) -> None:
         """The state machine learned it; links of other clusters end."""
         self._cluster_id = cluster_id
+        self._replica.engine.log.note("cluster_id", cluster_id)
         if self._links is not None:
             self._links.set_cluster_id(cluster_id)
 

@@ -20,6 +20,7 @@ from coordinator.consensus.contract import (
     TooLarge,
 )
 from coordinator.consensus.cures.base import Blueprint, Cure
+from coordinator.consensus.disk import DiskLost, DiskRefused
 from coordinator.consensus.engine import Engine
 from coordinator.consensus.library import Member, Port, logger
 from coordinator.consensus.memory_log import MemoryLog
@@ -42,6 +43,8 @@ TICK_FAILURES_S: Final = 10.0
 """One failed tick may be a passing fault; three within this time are a node that is deaf."""
 SHARE_INTERVAL_S: Final = 0.005
 """A share of a snapshot is 2 MiB, so this allows 400 MB/s: more than a link carries."""
+DISK_RETRY_S: Final = 0.5
+"""How soon a full disk is tried again; nothing is lost meanwhile, and nothing goes on."""
 NEVER_S: Final = 1e9
 """Compaction goes by size alone: an idle log need not be compacted."""
 
@@ -69,6 +72,7 @@ class Replica:
         self.links: set[str] = set()
         self.is_quarantined = False
         self.fatal: str | None = None
+        self.disk_fault: str | None = None
         self.outbox: dict[str, list[bytes]] = {}
         self.cures = tuple(cures)
         self._clock = clock
@@ -77,6 +81,7 @@ class Replica:
         self._failures: deque[float] = deque(maxlen=TICK_FAILURES_MAX)
         self._heard_at_s: float | None = None
         self._share_next_s = 0.0
+        self._disk_next_s = 0.0
         self._port = Port(self._from_library)
         blueprint = self._draw(machine)
         self.snapshots = blueprint.snapshots
@@ -152,8 +157,10 @@ class Replica:
             cure.link_shut(peer)
 
     def receive(self, peer: str, message: Message) -> None:
-        """One message of a linked member."""
+        """One message of a linked member; not heard while nothing can be kept."""
         self.look_at_clock()
+        if self.disk_fault is not None:
+            return
         kind = message["type"]
         rewritten: Message | None = message
         for rewrite in self._incoming.get(kind, ()):
@@ -200,8 +207,13 @@ class Replica:
     # A step.
 
     def step(self) -> None:
-        """One tick of the library and of the cures; call it once for all that came in."""
+        """One tick of the library and of the cures; call it once for all that came in.
+
+        When it returns all that it changed is kept, or nothing of it leaves: see `disk_fault`.
+        """
         self.look_at_clock()
+        if self.disk_fault is not None and not self._sync():
+            return
         try:
             self._tick()
         except Exception:  # noqa: BLE001 - counted, and fatal when it repeats
@@ -213,6 +225,35 @@ class Replica:
                 self.fail("the tick fails again and again")
         if self.engine.applied_index > self.engine.commit_index:
             self.fail(f"applied {self.engine.applied_index} above {self.engine.commit_index}")
+        self._sync()
+
+    def _sync(self) -> bool:
+        if self.disk_fault is not None and (self.fatal is not None or self.now < self._disk_next_s):
+            return False
+        try:
+            self.engine.log.sync()
+        except DiskRefused as refusal:
+            self._stand_aside(str(refusal))
+            self._disk_next_s = self.now + DISK_RETRY_S
+            return False
+        except DiskLost as loss:
+            self._stand_aside(str(loss))
+            self.fail(f"the journal cannot be kept: {loss}")
+            return False
+        if self.disk_fault is not None:
+            logger.warning("disk_recovered node=%s", self.name)
+            self.disk_fault = None
+        return True
+
+    def _stand_aside(self, what: str) -> None:
+        # Nothing of this step leaves, so that nobody relies on it; to the others this node stands
+        # still. Its memory is ahead of its disk until the same changes are kept.
+        if self.disk_fault is None:
+            logger.error("disk_refused node=%s what=%r", self.name, what)
+            self.engine.step_down()
+            self.probe.step()
+        self.disk_fault = what
+        self.outbox.clear()
 
     def _tick(self) -> None:
         for before_step in self._before_step:

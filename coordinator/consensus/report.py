@@ -30,6 +30,8 @@ def describe(replica: Replica, links: Links | None, cluster_id: str | None) -> S
         snapshot_bytes=snapshots.size_bytes,
         snapshot_age_s=None if made_at_s is None else replica.now - made_at_s,
         leader_contact_age_s=replica.leader_contact_age_s,
+        storage="journal" if engine.log.is_durable else "memory",
+        disk_fault=replica.disk_fault,
         peers=tuple(_describe_peer(replica, links, peer) for peer in replica.peers),
     )
 

@@ -51,6 +51,7 @@ SHAPES = {
     "raftState": int,
     "serializer": SnapshotStore,
     "transferInProgress": bool,
+    "votedForNodeId": (str, type(None)),
 }
 
 

@@ -272,7 +272,9 @@ class ClusterAnswer(Struct, frozen=True, kw_only=True):
     leader_contact_age_s: float | None
     commit_index: int
     applied_index: int
-    storage: Literal["memory"]
+    storage: Literal["memory", "journal"]
+    storage_fault: str | None
+    """Why this node can keep nothing at the moment, and so takes no part."""
     log_entries: int
     log_bytes: int
     snapshot_index: int

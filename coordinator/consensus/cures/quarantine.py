@@ -9,10 +9,13 @@ node applied an entry of a leader whose term is at least all of those. *Founding
 fresh and know each other's nonces, so nobody can have promised anything. *Override*: the operator
 said to found the cluster with the majority that is there.
 
+A node that kept a journal forgot nothing, and starts where it stopped: admitted, or still waiting.
+
 A node is fresh while its term is zero: whoever voted or stood has a higher one, and so has the
 candidate that was voted for, even after the voter forgot.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,9 +62,16 @@ class Quarantine(Cure):
     def attach(self, replica: Any) -> None:
         """Starts in quarantine under a new nonce."""
         super().attach(replica)
-        self._nonce = f"{replica.rng.getrandbits(64):016x}"
+        # The nonce names a memory, not a process: a journal that is whole brings its own along.
+        notes = replica.engine.log.notes
+        self._nonce = notes.get("nonce") or f"{replica.rng.getrandbits(64):016x}"
         self._nonces[replica.name] = self._nonce
+        if "founders" in notes:
+            self._founders = json.loads(notes["founders"])
         self._is_override = replica.config.bootstrap
+        if notes.get("admitted") == self._nonce:
+            return
+        replica.engine.log.note("nonce", self._nonce)
         replica.is_quarantined = True
         if not replica.peers:
             self._stand_soon()
@@ -215,7 +225,7 @@ class Quarantine(Cure):
         )
         if len(group) < needed or not agree:
             return
-        self._founders = nonces
+        self._name_founders(nonces)
         for peer in replica.peers:
             replica.send(peer, {"type": "proceed", "nonces": nonces})
         self._stand_soon()
@@ -225,8 +235,12 @@ class Quarantine(Cure):
         if not self.replica.is_quarantined or not self._is_fresh():
             return
         if nonces.get(self.replica.name) == self._nonce:
-            self._founders = dict(nonces)
+            self._name_founders(dict(nonces))
             self._stand_soon()
+
+    def _name_founders(self, nonces: dict[str, str]) -> None:
+        self._founders = nonces
+        self.replica.engine.log.note("founders", json.dumps(nonces))
 
     def _note_admitted(self, peer: str, _message: Message) -> None:
         self._asked_at.pop(peer, None)
@@ -239,6 +253,7 @@ class Quarantine(Cure):
 
     def _admit(self, how: str) -> None:
         self.replica.is_quarantined = False
+        self.replica.engine.log.note("admitted", self._nonce)
         for peer in self.replica.peers:
             self.replica.send(peer, {"type": "admitted"})
         logger.info("quarantine_left node=%s how=%r", self.replica.name, how)
