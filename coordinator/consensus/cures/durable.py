@@ -4,12 +4,11 @@ Decides what a node finds of its former life, and what makes it whole. Must not 
 keeps it. The library's own journal is never synced, and is rewritten in place at a compaction.
 """
 
-from coordinator.consensus.codec import Malformed
 from coordinator.consensus.cures.base import Blueprint, Cure
 from coordinator.consensus.disk import Disk, JournalRefused, Kept
 from coordinator.consensus.journal import Journal
 from coordinator.consensus.journal_file import open_journal
-from coordinator.consensus.snapshots import SnapshotStore
+from coordinator.consensus.snapshots import SnapshotRefused, SnapshotStore
 
 
 class Durable(Cure):
@@ -48,13 +47,8 @@ def _take_over(path: str, kept: Kept, snapshots: SnapshotStore) -> None:
     if kept.snapshot is not None:
         try:
             _, (_, covered, _) = snapshots.take_over(kept.snapshot)
-        except Malformed as error:
-            raise refused(path, f"its snapshot is damaged ({error})") from error
-        except Exception as error:
-            raise refused(
-                path,
-                f"its snapshot cannot be read by this version ({type(error).__name__}: {error})",
-            ) from error
+        except SnapshotRefused as error:
+            raise refused(path, f"its snapshot is refused: {error.__cause__ or error}") from error
     if not kept.entries:
         if kept.term or kept.snapshot is not None:
             raise refused(path, "its log is missing")
