@@ -97,7 +97,8 @@ class ShardKeeper:
             self._act(action)
         if basis != (self.machine.cursor, self.machine.floor):
             self.basis_changed.set()
-        self._timer_changed.set()
+        if not (isinstance(event, CallbackEnded) and event.error is None):
+            self._timer_changed.set()  # what went well starts no timer
         self.changed.set()
 
     def observe_lease(self) -> None:
