@@ -145,8 +145,9 @@ class JournalFile:
         self.path = str(path)
         self._file = path
         self._node = node
-        self._lock = lock
+        self._lock: int | None = lock
         self._db: sqlite3.Connection | None = None
+        self._is_loaded = False
 
     # Opening.
 
@@ -154,10 +155,11 @@ class JournalFile:
         """What was kept; raises JournalRefused when it cannot be trusted."""
         try:
             self._check_header()
+            has_wal = _beside(self._file, "-wal").exists()
             db = self._db = sqlite3.connect(self.path, isolation_level=None)
             db.execute("pragma locking_mode = exclusive")
             db.execute("pragma synchronous = full")
-            self._check_name(db)
+            self._check_name(db, has_wal=has_wal)
             self._check_whole(db)
             kept = self._read(db)
             # From here on the write-ahead file belongs to the main one; without it, data is gone.
@@ -181,6 +183,7 @@ class JournalFile:
             raise self._refused(f"is damaged ({error})") from error
         except OSError as error:
             raise JournalRefused(f"{self.path}: cannot be read ({error.strerror})") from error
+        self._is_loaded = True
         return kept
 
     def _refused(self, what: str) -> JournalRefused:
@@ -201,7 +204,7 @@ class JournalFile:
         if what := damage(_beside(self._file, "-wal")):
             raise self._refused(f"its write-ahead file {what}")
 
-    def _check_name(self, db: sqlite3.Connection) -> None:
+    def _check_name(self, db: sqlite3.Connection, *, has_wal: bool) -> None:
         (version,) = db.execute("pragma user_version").fetchone()
         if version > FORMAT:
             raise JournalRefused(
@@ -214,7 +217,7 @@ class JournalFile:
                 f"{self.path}: belongs to node {notes.get('node')!r}, this is {self._node!r}; "
                 "set node.name or storage.dir right"
             )
-        if notes.get("is_open") == "1" and not _beside(self._file, "-wal").exists():
+        if notes.get("is_open") == "1" and not has_wal:
             raise self._refused("its write-ahead file is gone, and with it the newest entries")
 
     def _check_whole(self, db: sqlite3.Connection) -> None:
@@ -291,13 +294,16 @@ class JournalFile:
     def close(self) -> None:
         """Ends in order: the write-ahead file is emptied into the main one and goes."""
         db, self._db = self._db, None
-        if db is None:
-            return
-        with contextlib.suppress(sqlite3.Error):  # what is safe stays so; the next start reads it
-            self._set_open(db, is_open=False)
-        with contextlib.suppress(sqlite3.Error):
-            db.close()
-        os.close(self._lock)
+        if db is not None:
+            # What is safe stays so without this; a file that was refused is left as it was.
+            with contextlib.suppress(sqlite3.Error):
+                if self._is_loaded:
+                    self._set_open(db, is_open=False)
+            with contextlib.suppress(sqlite3.Error):
+                db.close()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
 
 
 def _stale(db: sqlite3.Connection, name: tuple[int, int] | None) -> list[Chunk]:
