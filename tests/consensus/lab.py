@@ -5,6 +5,7 @@ import random
 from coordinator.consensus import ConsensusConfig
 from coordinator.consensus.codec import decode_message
 from coordinator.consensus.cures.base import Cure
+from coordinator.consensus.cures.durable import Durable
 from coordinator.consensus.cures.quarantine import Quarantine
 from coordinator.consensus.library import Member
 from coordinator.consensus.node import CURES
@@ -13,15 +14,21 @@ from tests.consensus.cluster import Register
 
 
 class Lab:
-    """The replica n1 of n1, n2, n3. `without` leaves cures out; `admitted` skips quarantine."""
+    """The replica n1 of n1, n2, n3. `without` leaves cures out; `admitted` skips quarantine.
 
-    def __init__(self, *without, admitted=True, machine=None, rig=None, seed=1, **settings):
+    With a `disk` it lives on that disk, as long as `durable` is not left out.
+    """
+
+    def __init__(
+        self, *without, admitted=True, machine=None, rig=None, seed=1, disk=None, **settings
+    ):
         names = {cure.name for cure in CURES}
         assert set(without) <= names, without
         left_out = set(without) | ({Quarantine.name} if admitted else set())
         self.now = 100.0
         self.machine = machine or Register()
-        cures = [cure() for cure in CURES if cure.name not in left_out]
+        composed = [cure for cure in CURES if cure.name not in left_out]
+        cures = [cure(disk) if disk and cure is Durable else cure() for cure in composed]
         self.replica = Replica(
             ConsensusConfig(
                 name="n1",

@@ -1,0 +1,382 @@
+"""`durable`: what a step changed is safe before anything of it is said, and a new life goes on."""
+
+import pytest
+
+from coordinator.consensus import ConsensusError, NotLeader
+from coordinator.consensus.cures.durable import Durable
+from coordinator.consensus.disk import JournalRefused
+from coordinator.consensus.journal import CHUNK_BYTES, CUTS_PER_STEP_MAX, Journal
+from tests.consensus.lab import Lab, entry
+from tests.sim.disk import Fault, PowerCut, SimDisk
+
+
+def asked_for_a_vote(lab, peer="n2", term=5):
+    lab.hear(peer, "request_vote", term=term, last_log_index=9, last_log_term=4, stamp=term)
+
+
+def votes(lab):
+    lab.step()
+    return [message["term"] for message in lab.sent(kind="response_vote")]
+
+
+def kept(disk):
+    return [(index, term) for _, index, term in disk.load().entries]
+
+
+# -- before anything leaves ----------------------------------------------------------------------
+
+
+def test_a_vote_is_safe_before_it_leaves():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.step()
+    asked_for_a_vote(lab)
+    assert disk.promise == (0, None)
+    assert votes(lab) == [5]
+    assert disk.promise == (5, "n2")
+
+
+def test_a_new_life_gives_no_second_vote_in_a_term():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    asked_for_a_vote(lab)
+    assert votes(lab) == [5]
+    again = Lab(disk=disk)
+    asked_for_a_vote(again, "n3")
+    assert votes(again) == []
+
+
+def test_without_durable_a_new_life_votes_twice():
+    disk = SimDisk("n1")
+    lab = Lab("durable", disk=disk)
+    asked_for_a_vote(lab)
+    assert votes(lab) == [5]
+    again = Lab("durable", disk=disk)
+    asked_for_a_vote(again, "n3")
+    assert votes(again) == [5]
+
+
+def test_what_was_acknowledged_is_there_in_the_next_life():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.follow(term=3, entries=[entry(2, 3), entry(3, 3)])
+    lab.step()
+    (ack,) = lab.sent("n2", "next_node_idx")
+    assert (ack["success"], ack["next_node_idx"]) == (True, 4)
+    again = Lab(disk=disk)
+    assert again.log() == lab.log() == [(1, 0), (2, 3), (3, 3)]
+    assert (again.engine.term, again.engine.commit_index) == (3, 1)
+
+
+@pytest.mark.parametrize("fault", [Fault.CUT_BEFORE, Fault.CUT_AFTER])
+def test_a_crash_within_the_step_says_nothing(fault):
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.step()
+    lab.sent()
+    disk.arm(fault)
+    lab.follow(term=3, entries=[entry(2, 3)])
+    with pytest.raises(PowerCut):
+        lab.step()
+    again = Lab(disk=disk)
+    assert again.log() == ([(1, 0)] if fault is Fault.CUT_BEFORE else [(1, 0), (2, 3)])
+
+
+def test_a_conflict_cuts_the_end_on_disk_as_well():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.follow(term=3, entries=[entry(2, 3), entry(3, 3), entry(4, 3)])
+    lab.step()
+    lab.follow(term=4, leader="n3", entries=[entry(3, 4)], prev=(2, 3))
+    lab.step()
+    assert kept(disk) == lab.log() == [(1, 0), (2, 3), (3, 4)]
+
+
+# -- a new life ----------------------------------------------------------------------------------
+
+
+def led(disk, count=30, **settings):
+    """A life that led, wrote and compacted."""
+    lab = Lab(disk=disk, **settings)
+    lab.lead()
+    for number in range(count):
+        lab.propose(f"v{number}".encode())
+        lab.step()
+        lab.acknowledge("n2")
+        lab.step()
+    return lab
+
+
+def test_state_comes_from_the_snapshot_and_the_rest_from_the_log():
+    disk = SimDisk("n1")
+    lab = led(disk, compaction_min_entries=10)
+    covered = lab.replica.snapshots.index
+    assert covered > 10
+    assert lab.log()[0][0] < covered
+    again = Lab(disk=disk)
+    assert again.engine.applied_index == again.engine.commit_index == covered
+    assert again.machine.values == lab.machine.values[: len(again.machine.values)]
+    assert len(again.machine.values) > 5
+    assert again.log()[-1] == lab.log()[-1]
+    again.lead()
+    assert again.machine.values == lab.machine.values
+
+
+def test_a_life_of_its_own_goes_on_with_snapshots_and_cuts():
+    disk = SimDisk("n1")
+    for life in range(4):
+        lab = led(disk, compaction_min_entries=10)
+        assert len(lab.machine.values) == 30 * (life + 1)
+        assert len(disk.entries) < 40
+        assert len({of for of, _ in disk.chunks}) <= 2
+
+
+def test_an_installed_snapshot_is_safe_before_it_is_acknowledged():
+    disk = SimDisk("n1")
+    giver = led(SimDisk("n2"), compaction_min_entries=10)
+    sealed = bytes(giver.replica.snapshots._sealed)
+    lab = Lab(disk=disk)
+    lab.follow(term=1)
+    lab.step()
+    lab.sent()
+    for data, is_first, is_last in ((sealed, True, False), (b"", False, True)):
+        lab.hear(
+            "n2",
+            "append_entries",
+            term=1,
+            commit_index=1,
+            serialized=(data, is_first, is_last),
+            stamp=1,
+        )
+    for _ in range(20):
+        lab.now += 0.03
+        before = disk.snapshot
+        lab.step()
+        if acks := [a for a in lab.sent("n2", "next_node_idx") if a["success"]]:
+            break
+        assert before is None or acks
+    assert disk.snapshot is not None
+    again = Lab(disk=disk)
+    assert again.machine.values == lab.machine.values
+    assert again.machine.values
+    assert again.engine.applied_index == lab.engine.applied_index
+    assert again.log() == lab.log()
+    assert len(again.log()) == 2
+
+
+def test_a_large_snapshot_goes_to_disk_in_shares_and_cuts_the_log_only_then():
+    disk = SimDisk("n1")
+    journal = Journal(disk, disk.load())
+    for index in range(1, 20):
+        journal.add(b"\0", index, 1)
+    journal.shelf.put(b"x" * (CHUNK_BYTES * 10), 15, at_once=False)
+    steps = 0
+    while journal.shelf.is_busy:
+        assert disk.snapshot is None
+        journal.sync()
+        steps += 1
+    assert steps == 3
+    assert disk.load().snapshot == b"x" * (CHUNK_BYTES * 10)
+    journal.shelf.put(b"y", 18, at_once=False)
+    while journal.is_behind:
+        journal.sync()
+    assert disk.chunks == {(18, 0): b"y"}
+
+
+def test_a_long_cut_goes_to_disk_in_shares():
+    disk = SimDisk("n1")
+    journal = Journal(disk, disk.load())
+    count = 3 * CUTS_PER_STEP_MAX
+    for index in range(1, count + 1):
+        journal.add(b"\0", index, 1)
+    journal.sync()
+    journal.keep_tail = 2
+    journal.deleteEntriesTo(count - 10)
+    seen = []
+    while journal.is_behind:
+        journal.sync()
+        seen.append(len(disk.entries))
+    assert seen == [count - CUTS_PER_STEP_MAX, count - 2 * CUTS_PER_STEP_MAX, 10]
+
+
+# -- quarantine ----------------------------------------------------------------------------------
+
+
+def test_a_journal_that_was_admitted_needs_no_quarantine_and_an_empty_one_does():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk, admitted=False)
+    assert lab.replica.is_quarantined
+    lab.step()
+    (asked, *_) = lab.sent("n2", "rejoin")
+    found(lab, asked["nonce"])
+    assert not lab.replica.is_quarantined
+    lab.step()
+    again = Lab(disk=disk, admitted=False, seed=2)
+    assert not again.replica.is_quarantined
+    disk.wipe()
+    assert Lab(disk=disk, admitted=False, seed=3).replica.is_quarantined
+
+
+def found(lab, nonce):
+    nonces = {"n1": nonce, "n2": "a" * 16, "n3": "b" * 16}
+    lab.hear("n2", "proceed", nonces=nonces, stamp=0)
+
+
+def test_a_founding_that_was_cut_short_goes_on_in_the_next_life_of_all():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk, admitted=False)
+    lab.step()
+    (asked, *_) = lab.sent("n2", "rejoin")
+    # n2 counted this start among the founders; then all were killed, and this one did not know.
+    again = Lab(disk=disk, admitted=False, seed=2)
+    again.step()
+    (asked_again, *_) = again.sent("n2", "rejoin")
+    assert asked_again["nonce"] == asked["nonce"]
+    found(again, asked["nonce"])
+    assert not again.replica.is_quarantined
+
+
+def test_a_founder_passes_the_set_on_in_its_next_life():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk, admitted=False)
+    lab.step()
+    (asked, *_) = lab.sent("n2", "rejoin")
+    found(lab, asked["nonce"])
+    lab.step()
+    again = Lab(disk=disk, admitted=False, seed=2)
+    again.hear("n3", "rejoin", nonce="b" * 16, views={}, stamp=0)
+    again.step()
+    (passed,) = again.sent("n3", "proceed")
+    assert passed["nonces"]["n1"] == asked["nonce"]
+
+
+def test_a_journal_that_was_still_waiting_waits_again():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk, admitted=False)
+    for peer in ("n2", "n3"):
+        lab.hear(
+            peer,
+            "rejoin_ack",
+            nonce=lab.replica.engine.log.notes["nonce"],
+            own=peer * 8,
+            term=7,
+            fresh=False,
+            admitted=True,
+            views={},
+            stamp=7,
+        )
+    lab.follow(term=7, entries=[entry(2, 7)])
+    lab.step()
+    assert disk.promise[0] == 7
+    again = Lab(disk=disk, admitted=False, seed=2)
+    assert again.replica.is_quarantined
+    assert (again.engine.term, again.log()) == (7, [(1, 0), (2, 7)])
+    asked_for_a_vote(again, "n3", term=7)
+    assert votes(again) == []
+
+
+# -- a disk that takes nothing ---------------------------------------------------------------------
+
+
+def test_a_leader_whose_disk_is_full_says_nothing_and_leads_no_more():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    term = lab.lead()
+    before = lab.log()
+    disk.is_full = True
+    lab.propose(b"late")
+    lab.pass_s(0.3)
+    assert lab.sent() == []
+    assert not lab.engine.is_leader
+    assert "no space" in lab.replica.disk_fault
+    with pytest.raises(NotLeader):
+        lab.propose(b"refused")
+    confirmed = []
+    lab.replica.confirm(confirmed.append)
+    lab.pass_s(0.7)
+    assert lab.sent() == []
+    assert lab.answers == []  # neither applied nor refused: nobody knows yet
+    disk.is_full = False
+    lab.pass_s(0.6)
+    assert confirmed == [None]
+    assert lab.replica.disk_fault is None
+    assert lab.replica.fatal is None
+    assert lab.engine.term >= term
+    assert kept(disk)[: len(before)] == before
+    lab.lead()
+    assert lab.machine.values == ["late"]
+
+
+def test_a_follower_whose_disk_is_full_hears_nothing_until_there_is_room():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.follow(term=3, entries=[entry(2, 3)])
+    lab.step()
+    lab.sent()
+    disk.is_full = True
+    lab.follow(term=3, entries=[entry(3, 3)], prev=(2, 3))
+    lab.step()
+    lab.follow(term=9, leader="n3", entries=[entry(4, 9)], prev=(3, 3))
+    asked_for_a_vote(lab, "n3", term=11)
+    lab.pass_s(1.0)
+    assert lab.sent() == []
+    assert lab.engine.term == 3
+    disk.is_full = False
+    lab.now += 0.6
+    lab.follow(term=3, entries=[entry(3, 3)], prev=(2, 3))  # it is not heard yet
+    lab.step()
+    lab.follow(term=3, entries=[entry(3, 3)], prev=(2, 3))
+    lab.step()
+    (ack,) = lab.sent("n2", "next_node_idx")
+    assert ack["next_node_idx"] == 4
+    assert kept(disk) == lab.log() == [(1, 0), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_an_error_of_the_device_ends_the_node_before_it_says_a_word(keeps):
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.step()
+    lab.sent()
+    disk.arm(Fault.BROKEN, keeps=keeps)
+    asked_for_a_vote(lab)
+    assert votes(lab) == []
+    assert "the journal cannot be kept" in lab.replica.fatal
+    lab.pass_s(2.0)
+    assert lab.sent() == []
+
+
+# -- what a start refuses --------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_is_no_more_readable_is_refused_by_name():
+    disk = SimDisk("n1")
+    led(disk, compaction_min_entries=10)
+    name = next(iter(disk.chunks))
+    disk.chunks[name] = disk.chunks[name][:-1] + b"?"
+    with pytest.raises(JournalRefused, match=r"sim:n1: its snapshot is refused: .*move its folder"):
+        Lab(disk=disk)
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda disk: disk.entries.clear(), "its log is missing"),
+        (lambda disk: setattr(disk, "promise", (0, None)), "above its own term"),
+        (lambda disk: setattr(disk, "snapshot", None), "does not meet its snapshot"),
+    ],
+)
+def test_a_log_that_does_not_fit_is_refused(damage, what):
+    disk = SimDisk("n1")
+    led(disk, compaction_min_entries=10)
+    damage(disk)
+    with pytest.raises(JournalRefused, match=what):
+        Lab(disk=disk)
+    assert issubclass(JournalRefused, ConsensusError)
+
+
+def test_without_a_place_nothing_is_kept():
+    assert not Lab().engine.log.is_durable
+    assert Lab(disk=SimDisk("n1")).engine.log.is_durable
+    assert not Lab("durable", disk=SimDisk("n1")).engine.log.is_durable
+    assert Durable.name == "durable"
