@@ -675,7 +675,7 @@ def test_a_pinned_shard_of_a_drained_executor_is_handed_over_once_and_to_its_pin
 
 
 def test_a_limit_lowered_below_what_is_in_flight_opens_no_further_handoffs() -> None:
-    state = fleet(2, 12, policy=Policy(drain_in_flight=4))
+    state = fleet(2, 24, policy=Policy(drain_in_flight=4))
     applied(state, drain("e1"))
     controller = Controller(state, NOW)
     (command,) = controller.step(state, NOW, AT_MS).commands

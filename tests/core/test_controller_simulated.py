@@ -213,6 +213,8 @@ def test_a_leader_that_stood_still_expires_nobody_for_it() -> None:
     world.controller = controller
     assert controller is not None
     controller.stood_still(12.0)
+    for member in world.members.values():
+        member.next_beat_at = world.now + 1.5
     world.run(30)
     assert world.owners == before
     assert {k: s.epoch for k, s in world.space.shards.items()} == epochs
