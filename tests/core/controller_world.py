@@ -6,6 +6,7 @@ to the state. Every tick checks that no two executors may act on one shard at th
 executor's clock runs at its own rate, within the bound that the leases allow for.
 """
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -136,6 +137,10 @@ class World:
         self.members: dict[str, Member] = {}
         self.controller: Controller | None = Controller(self.state, self.now)
         self.wake_at = self.now
+        self.trouble: random.Random | None = None
+        """Chance by which the outcome of a command stays unknown; None for never."""
+        self.acks: list[c.Acknowledge] = []
+        """All that was ever acknowledged, for repeating it late."""
         self.steps = 0
         self.busiest = 0
         """Most steps within one tick."""
@@ -253,9 +258,7 @@ class World:
             at_ms = WALL_MS + round(self.now * 1000)
             step = controller.step(self.state, self.now, at_ms)
             for command in step.commands:
-                outcome = self.state.apply(command)
-                self.commands.append((self.now, command, outcome))
-                controller.learn(command, outcome, self.state, self.now)
+                self._propose(controller, command)
             if not step.commands:
                 break
             assert steps < 50, f"a hot loop: {step.commands}"
@@ -264,6 +267,15 @@ class World:
         self.wake_at = step.wake_at
         self._applied = self.state.next_revision
         assert self.wake_at > self.now or step.commands
+
+    def _propose(self, controller: Controller, command: c.Command) -> None:
+        """Commit a command; with trouble its outcome may stay unknown, done or not."""
+        fortune = 1.0 if self.trouble is None else self.trouble.random()
+        outcome = None
+        if fortune > 0.1:
+            outcome = self.state.apply(command)
+            self.commands.append((self.now, command, outcome))
+        controller.learn(command, outcome if fortune > 0.2 else None, self.state, self.now)
 
     def _beat(self, controller: Controller, member: Member) -> None:
         """One heartbeat, answered as the leader does."""
@@ -376,17 +388,17 @@ class World:
         prepared: Iterable[Claim],
         failed: Iterable[Claim],
     ) -> None:
-        self.order(
-            c.Acknowledge(
-                namespace=NS,
-                executor=member.name,
-                incarnation=member.incarnation,
-                released=tuple(released),
-                prepared=tuple(prepared),
-                failed=tuple(failed),
-                at_ms=0,
-            )
+        said = c.Acknowledge(
+            namespace=NS,
+            executor=member.name,
+            incarnation=member.incarnation,
+            released=tuple(released),
+            prepared=tuple(prepared),
+            failed=tuple(failed),
+            at_ms=0,
         )
+        self.acks.append(said)
+        self.order(said)
 
     # -- the checker ---------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ def trouble(world: World, rng: random.Random) -> None:
     member = rng.choice(list(world.members.values()))
     key = rng.choice(KEYS)
     name = member.name
-    match rng.randrange(16):
+    match rng.randrange(17):
         case 0:
             member.is_alive = False
         case 1 | 2:
@@ -72,6 +72,8 @@ def trouble(world: World, rng: random.Random) -> None:
             world.state.apply(rng.choice(orders))
         case 12:
             world.state.apply(rng.choice((park(key), unpark(key), retire(key), declare(*KEYS))))
+        case 13 if world.acks:
+            world.order(rng.choice(world.acks))
         case _:
             world.state.apply(rng.choice((pin(key, name), unpin(key), move(key, name))))
 
@@ -89,6 +91,7 @@ def change_policy(world: World, rng: random.Random) -> None:
 
 def calm(world: World) -> None:
     """Everything that operators and nature did is undone, except what the rules must mend."""
+    world.trouble = None
     if world.controller is None:
         world.elect()
     for name, member in world.members.items():
@@ -110,6 +113,7 @@ def chaos(seed: int) -> World:
     policy = quick(Policy(handoff=HandoffPolicy(warmup=seed % 2 == 0, release_timeout_s=3)))
     world = World(3, len(KEYS), policy=policy, kind=NamespaceKind.OPEN)
     world.run(7)
+    world.trouble = rng if seed % 3 == 0 else None
     for _ in range(round(TROUBLE_S / 1.5)):
         trouble(world, rng)
         if world.controller is None and rng.random() < 0.5:
