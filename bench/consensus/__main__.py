@@ -1,5 +1,7 @@
 """Write latency and throughput, three processes on loopback, beside stock PySyncObj.
 
+In memory as the peer is, and with the journal beside what the disk takes for one sync.
+
 `python -m bench.consensus [--json] [--rounds N]`. Exit status 0 only when the bars hold.
 """
 
@@ -14,12 +16,14 @@ import time
 from pathlib import Path
 from typing import Final
 
+from bench.consensus.disk import sync_p50_ms
 from bench.consensus.measure import Measured
 from bench.processes import Processes, free_ports
 from bench.rows import Bar, Row, higher_is_better, lower_is_better, missed, progress, publish
 
 SYSTEMS: Final = {
     "ours": ("bench.consensus.ours",),
+    "ours-journal": ("bench.consensus.ours", "--journal"),
     "stock": ("bench.consensus.stock", "batching"),
     "stock-unbatched": ("bench.consensus.stock", "no-batching"),
 }
@@ -41,11 +45,14 @@ BARS: Final = (
 async def round_of(system: str, folder: Path) -> Measured:
     """One cluster from start to end; the leader's figures."""
     ports = [str(port) for port in free_ports(3)]
+    command = [*SYSTEMS[system]]
+    if command[-1] == "--journal":
+        command.append(tempfile.mkdtemp(prefix="journal-", dir=folder))
     async with Processes(folder) as processes:
         members = [
             await processes.start(
                 f"{system}-{number}",
-                [sys.executable, "-m", *SYSTEMS[system], str(number), *ports],
+                [sys.executable, "-m", *command, str(number), *ports],
                 has_output=True,
             )
             for number in range(3)
@@ -121,6 +128,28 @@ def best_of(found: dict[str, list[Measured]]) -> dict[str, Measured]:
     }
 
 
+def journal_rows(journal: Measured, memory: Measured, sync_ms: float) -> list[Row]:
+    """What keeping costs: one sync of leader and follower each, and what the disk alone takes."""
+    return [
+        lower_is_better(
+            "write_latency_p50_journal",
+            journal.latency_p50_ms,
+            "ms",
+            "two syncs of the same disk, one after the other",
+            2 * sync_ms,
+        ),
+        Row("write_latency_p99_journal", journal.latency_p99_ms, "ms"),
+        higher_is_better(
+            "writes_per_s_at_2000_journal",
+            journal.writes_per_s,
+            "writes/s",
+            "this project's layer in memory",
+            memory.writes_per_s,
+        ),
+        Row("disk_sync_p50", sync_ms, "ms"),
+    ]
+
+
 def rows_of(best: dict[str, Measured]) -> list[Row]:
     """Our figures beside the peer's: batching for latency as issued, its best for throughput."""
     ours = best["ours"]
@@ -166,13 +195,15 @@ def main() -> int:
     args = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shard-coordinator-bench-") as folder:
+        sync_ms = sync_p50_ms(Path(folder))
         found = asyncio.run(run(max(1, args.rounds), Path(folder)))
-    rows = rows_of(best_of(found))
+    best = best_of(found)
+    rows = rows_of(best) + journal_rows(best["ours-journal"], best["ours"], sync_ms)
     faults = missed(rows, BARS)
     summary: dict[str, object] = {
         "ok": not faults,
         "members": 3,
-        "storage": "memory",
+        "storage": "memory and journal",
         "rounds": len(found["ours"]),
         "cpus": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),

@@ -1,13 +1,15 @@
 """One member of this project's consensus layer, in its own process; the leader drives and reports.
 
-`python -m bench.consensus.ours NUMBER PORT PORT PORT`. Prints one JSON line if it led, and ends
-when its stdin does.
+`python -m bench.consensus.ours [--journal FOLDER] NUMBER PORT PORT PORT`. Prints one JSON line if
+it led, and ends when its stdin does.
 """
 
+import argparse
 import asyncio
 import random
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -47,10 +49,13 @@ class Table:
         self.rows = msgspec.msgpack.decode(data, type=dict[str, Any])
 
 
-async def run(number: int, addresses: list[str]) -> None:
+async def run(number: int, addresses: list[str], journal: Path | None) -> None:
     names = [f"n{at}" for at in range(len(addresses))]
     config = ConsensusConfig(
-        name=names[number], peers=dict(zip(names, addresses, strict=True)), api_url=""
+        name=names[number],
+        peers=dict(zip(names, addresses, strict=True)),
+        api_url="",
+        storage_dir=None if journal is None else str(journal / names[number]),
     )
     leads = asyncio.Event()
     node = ConsensusNode(config, Table(), rng=random.Random(number))
@@ -96,10 +101,15 @@ async def until_all_are_in(node: ConsensusNode) -> None:
     raise TimeoutError("not all members came in")
 
 
-def main(argv: list[str]) -> None:
-    number, *ports = argv[1:]
-    uvloop.run(run(int(number), [f"127.0.0.1:{port}" for port in ports]))
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.consensus.ours", description=__doc__)
+    parser.add_argument("--journal", type=Path, help="keep it on disk, in a folder below this")
+    parser.add_argument("number", type=int)
+    parser.add_argument("ports", nargs="+")
+    asked = parser.parse_args()
+    addresses = [f"127.0.0.1:{port}" for port in asked.ports]
+    uvloop.run(run(asked.number, addresses, asked.journal))
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    main()
