@@ -3,23 +3,29 @@
 It joins the pure state to consensus: bytes in, outcomes out, waiters woken. It decides nothing.
 """
 
+import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 
 from coordinator.codec import (
     UnknownFormatError,
     decode_entry,
-    decode_snapshot,
     encode_entry,
     encode_snapshot,
+    read_snapshot,
 )
 from coordinator.consensus import ConsensusNode
-from coordinator.core.commands import Entry, Outcome, Reason, Refused
+from coordinator.core.commands import DeleteNamespace, Entry, Once, Outcome, Reason, Refused
 from coordinator.core.state import ClusterState
+from coordinator.discard import Discard
 from coordinator.watches import Watches
 
 log = logging.getLogger("coordinator.replica")
+
+DISCARD_EVERY_S = 0.005
+"""A tenth of the loop at most goes into freeing what a namespace of a million shards was."""
 
 
 class StateMachine:
@@ -28,6 +34,7 @@ class StateMachine:
     def __init__(self) -> None:
         self.state = ClusterState()
         self.on_cluster_id: Callable[[str], None] = lambda _cluster_id: None
+        self.discarded = Discard()
 
     def apply(self, index: int, payload: bytes) -> Outcome:
         """Carry out one entry. Bytes of an unknown format change nothing, on every node alike."""
@@ -36,25 +43,40 @@ class StateMachine:
         except UnknownFormatError as error:
             log.warning("entry_refused index=%d why=%s", index, error)
             return Refused(Reason.INVALID, str(error))
+        command = entry.command if isinstance(entry, Once) else entry
+        if isinstance(command, DeleteNamespace):
+            former = self.state.namespaces.get(command.namespace)
+            outcome = self.state.apply(entry)
+            if former is not None and command.namespace not in self.state.namespaces:
+                self.discarded.put([former])
+            return outcome
         had_cluster_id = self.state.cluster_id
         outcome = self.state.apply(entry)
         if self.state.cluster_id is not None and had_cluster_id is None:
             self.on_cluster_id(self.state.cluster_id)
         return outcome
 
-    def snapshot(self) -> bytes:
-        """The state as bytes, the same on every node at the same index."""
-        return encode_snapshot(self.state.image())
+    def parts(self) -> Iterator[bytes]:
+        """The state of this moment as bytes, the same on every node at the same index."""
+        return encode_snapshot(self.state.view())
 
-    def restore(self, data: bytes) -> None:
-        """Take over a snapshot; raises and changes nothing if it is not a readable one."""
-        self.state = decode_snapshot(data)
-        if self.state.cluster_id is not None:
-            self.on_cluster_id(self.state.cluster_id)
+    def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
+        """Read a snapshot in slices; raises and changes nothing if it is not a readable one."""
+        state = yield from read_snapshot(parts)
+        return partial(self._replace, state)
+
+    def _replace(self, state: ClusterState) -> None:
+        former, self.state = self.state, state
+        self.discarded.put(former.namespaces.values())
+        if state.cluster_id is not None:
+            self.on_cluster_id(state.cluster_id)
 
     def digest(self) -> str:
-        """A short hash of the state, for comparing nodes."""
-        return hashlib.blake2s(self.snapshot(), digest_size=8).hexdigest()
+        """A short hash of the state, for comparing nodes; takes as long as a snapshot."""
+        found = hashlib.blake2s(digest_size=8)
+        for part in self.parts():
+            found.update(part)
+        return found.hexdigest()
 
 
 class Replica:
@@ -65,6 +87,7 @@ class Replica:
         self.consensus = consensus
         self.watches = watches
         self._listeners: list[Callable[[], None]] = []
+        self._is_discarding = False
         machine.on_cluster_id = consensus.set_cluster_id
         if machine.state.cluster_id is not None:  # a journal brought it along
             consensus.set_cluster_id(machine.state.cluster_id)
@@ -98,7 +121,17 @@ class Replica:
         """Call `listener` after each batch of applied entries."""
         self._listeners.append(listener)
 
+    def _discard(self) -> None:
+        self._machine.discarded.work()
+        if self._machine.discarded:
+            asyncio.get_running_loop().call_later(DISCARD_EVERY_S, self._discard)
+        else:
+            self._is_discarding = False
+
     def _applied(self, _index: int) -> None:
+        if self._machine.discarded and not self._is_discarding:
+            self._is_discarding = True
+            self._discard()
         self.watches.wake(self.state)
         for listener in self._listeners:
             listener()

@@ -1,6 +1,7 @@
 """Bytes of the log and of snapshots: exact, versioned, and refused in one way when unreadable."""
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 
 from coordinator.codec import (
     FORMAT,
+    SLICE_RECORDS,
     UnknownFormatError,
     decode_entry,
     decode_snapshot,
     encode_entry,
     encode_snapshot,
+    read_snapshot,
 )
 from coordinator.core import commands as c
 from coordinator.core.state import ClusterState
@@ -114,46 +117,104 @@ def test_any_bytes_are_an_entry_or_are_refused(junk: bytes, at: int) -> None:
 
 def test_a_snapshot_comes_back_as_the_state_it_was_and_as_the_same_bytes() -> None:
     state = rich()
-    data = encode_snapshot(state.image())
-    twin = decode_snapshot(data)
+    parts = [*encode_snapshot(state.image())]
+    twin = decode_snapshot(parts)
     assert twin.image() == state.image()
-    assert encode_snapshot(twin.image()) == data
+    assert [*encode_snapshot(twin.image())] == parts
 
 
 def test_the_snapshot_of_nothing_is_a_snapshot() -> None:
-    data = encode_snapshot(ClusterState().image())
-    assert decode_snapshot(data).image() == ClusterState().image()
+    assert (
+        decode_snapshot(encode_snapshot(ClusterState().image())).image() == ClusterState().image()
+    )
 
 
 def test_a_snapshot_spends_few_bytes_on_a_shard() -> None:
-    small, large = (encode_snapshot(fleet(2, count).image()) for count in (10, 1010))
-    assert (len(large) - len(small)) / 1000 < 60
+    small, large = (sum(map(len, encode_snapshot(fleet(2, count).image()))) for count in (10, 1010))
+    assert (large - small) / 1000 < 60
 
 
-def changed(**fields: Any) -> bytes:
-    row = msgspec.msgpack.decode(encode_snapshot(rich().image()))
-    return packed({**row, **fields})
+def test_no_part_of_a_snapshot_has_more_records_than_a_slice() -> None:
+    state = fleet(2, 3 * SLICE_RECORDS + 5)
+    rows = [
+        len(body)
+        for tag, body in map(msgspec.msgpack.decode, encode_snapshot(state.image()))
+        if tag == "shards"
+    ]
+    assert rows == [SLICE_RECORDS] * 3 + [5]
+
+
+def test_parts_made_while_shards_change_tell_of_the_moment_they_were_begun() -> None:
+    state = fleet(2, 3 * SLICE_RECORDS)
+    before = [*encode_snapshot(state.image())]
+    parts = encode_snapshot(state.view())
+    made = [next(parts) for _ in range(6)]  # some of the shards are written, others are not
+    for key in ("0", str(SLICE_RECORDS), str(3 * SLICE_RECORDS - 1)):
+        applied(state, park(key))
+    assert [*made, *parts] == before
+    assert [*encode_snapshot(state.image())] != before
+
+
+def test_a_snapshot_is_read_one_part_a_step() -> None:
+    parts = [*encode_snapshot(fleet(2, 2 * SLICE_RECORDS).image())]
+    taken: list[bytes] = []
+
+    def giving() -> Iterator[bytes]:
+        for part in parts:
+            taken.append(part)
+            yield part
+
+    reading = read_snapshot(giving())
+    for number, _ in enumerate(reading, start=1):
+        assert len(taken) == number
+    assert taken == parts
+
+
+def test_executors_of_a_restored_state_share_their_name() -> None:
+    state = decode_snapshot(encode_snapshot(fleet(2, 100).image()))
+    owners = {id(shard.executor) for shard in state.namespaces[NS].shards.values()}
+    assert len(owners) == 2
+
+
+def changed(tag: str, body: Any) -> list[bytes]:
+    """A snapshot with the body of its first part of this kind replaced."""
+    rows = [msgspec.msgpack.decode(part) for part in encode_snapshot(rich().image())]
+    at = next(number for number, row in enumerate(rows) if row[0] == tag)
+    rows[at][1] = {**rows[at][1], **body} if isinstance(body, dict) else body
+    return [packed(row) for row in rows]
 
 
 @pytest.mark.parametrize(
-    "data",
+    "parts",
     [
-        b"",
-        DEEP,
-        changed(format=FORMAT + 1),
-        changed(namespaces=[{}]),
-        changed(next_epoch="many"),
-        changed(once=[{"key": "k", "digest": "d", "applied": None, "refused": None}]),
-        changed(cluster_id=None),
+        [],
+        [b""],
+        [DEEP],
+        changed("head", {"format": FORMAT + 1}),
+        changed("namespace", {"info": {}}),
+        changed("head", {"next_epoch": "many"}),
+        changed("once", [{"key": "k", "digest": "d", "applied": None, "refused": None}]),
+        changed("head", {"cluster_id": None}),
+        changed("end", {"parts": 3}),
+        changed("shards", 7),
+        [packed(("shards", []))],
+        [*changed("head", {})[:1], packed(("shards", []))],
+        [*changed("head", {})[:1], packed(("surprise", []))],
+        [*changed("head", {})[:1] * 2],
+        [*changed("head", {}), packed(("once", []))],
     ],
 )
-def test_bytes_that_are_no_snapshot_of_this_format_are_refused_in_one_way(data: bytes) -> None:
+def test_bytes_that_are_no_snapshot_of_this_format_are_refused_in_one_way(
+    parts: list[bytes],
+) -> None:
     with pytest.raises(UnknownFormatError):
-        decode_snapshot(data)
+        decode_snapshot(parts)
 
 
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
-def test_half_a_snapshot_is_refused(part: float) -> None:
-    data = encode_snapshot(rich().image())
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_half_a_snapshot_is_refused(share: float) -> None:
+    parts = [*encode_snapshot(rich().image())]
     with pytest.raises(UnknownFormatError):
-        decode_snapshot(data[: int(len(data) * part)])
+        decode_snapshot(parts[: int(len(parts) * share)])
+    with pytest.raises(UnknownFormatError):
+        decode_snapshot([*parts[:-1], parts[-1][: int(len(parts[-1]) * share)]])

@@ -4,7 +4,7 @@ Rules write into a `Draft` and nowhere else; it counts only if the outcome is `A
 how a shard is given and set free, and not when that is right.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from coordinator.core.namespace import NamespaceState, Target
 from coordinator.core.types import (
@@ -50,9 +50,11 @@ class Draft:
     def grant(self, shard: Shard, executor: str, cause: Cause, at_ms: int) -> None:
         """Give a shard to an executor under a new epoch. Nobody else may act on it by now."""
         is_same_owner = shard.executor in (None, executor)
+        record = self.executor(executor)
+        # One string for all that it owns: commands bring a new one each.
+        executor = executor if record is None else record.id
         self.put(
-            replace(
-                shard,
+            shard.replace(
                 state=ShardState.OWNED,
                 executor=executor,
                 epoch=self.next_epoch,
@@ -72,8 +74,7 @@ class Draft:
             self.shards[shard.key] = None
             return
         self.put(
-            replace(
-                shard,
+            shard.replace(
                 state=ShardState.PARKED if shard.fate is Fate.PARKED else ShardState.VACANT,
                 executor=None,
                 target=None,

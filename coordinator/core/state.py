@@ -4,6 +4,7 @@
 same entry and none may stop at it. Nothing here iterates a set or asks a clock.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -173,12 +174,11 @@ class ClusterState:
             created_revision=revision,
             lease_bound_s=command.policy.lease_ttl_s,
         )
+        if command.kind is NamespaceKind.FIXED:
+            revision = self._take_revision()
         created = NamespaceState(info, revision)
         if command.kind is NamespaceKind.FIXED:
-            draft = Draft(created, self.next_epoch)
-            for number in range(command.shard_count):
-                draft.put(Shard(key=str(number)))
-            created.commit(draft, self._take_revision())
+            created.load(Shard(key=str(number)) for number in range(command.shard_count))
         self.namespaces[command.namespace] = created
 
     def _check_delete(self, command: DeleteNamespace) -> Outcome:
@@ -193,24 +193,36 @@ class ClusterState:
         return Applied(resource=command.namespace)
 
     def image(self) -> ClusterImage:
-        """An immutable view for a snapshot."""
+        """All of it as it is now."""
+        return self._image(tuple(n.image() for n in self.namespaces.values()))
+
+    def view(self) -> ClusterImage:
+        """An image that is read in slices later, whatever is applied meanwhile."""
+        return self._image(tuple(n.view() for n in self.namespaces.values()))
+
+    def _image(self, namespaces: tuple[NamespaceImage, ...]) -> ClusterImage:
         return ClusterImage(
             cluster_id=self.cluster_id or "",
             next_epoch=self.next_epoch,
             next_revision=self.next_revision,
             once=tuple((key, digest, o) for key, (digest, o) in self._once.items()),
-            namespaces=tuple(n.image() for n in self.namespaces.values()),
+            namespaces=namespaces,
         )
 
     @classmethod
     def from_image(cls, image: ClusterImage) -> "ClusterState":
-        """The state a snapshot holds."""
+        """The state an image holds."""
+        return cls.of(image, (NamespaceState.from_image(n) for n in image.namespaces))
+
+    @classmethod
+    def of(cls, image: ClusterImage, namespaces: Iterable[NamespaceState]) -> "ClusterState":
+        """The state with these namespaces, and all else as an image holds it."""
         state = cls()
         state.cluster_id = image.cluster_id or None
         state.next_epoch = image.next_epoch
         state.next_revision = image.next_revision
         state._once = {key: (digest, outcome) for key, digest, outcome in image.once}
-        state.namespaces = {n.info.name: NamespaceState.from_image(n) for n in image.namespaces}
+        state.namespaces = {n.info.name: n for n in namespaces}
         return state
 
     def check_invariants(self) -> list[str]:

@@ -158,13 +158,13 @@ def broken(state: ClusterState, *shards: Shard) -> list[str]:
 )
 def test_a_shard_that_contradicts_itself_is_found(changes: dict[str, object], what: str) -> None:
     state = fleet(2, 2)
-    wrong = replace(shard(state), **changes)  # type: ignore[arg-type]
+    wrong = shard(state).replace(**changes)
     assert any(what in one for one in broken(state, wrong))
 
 
 def test_an_epoch_given_twice_is_found() -> None:
     state = fleet(1, 2)
-    twice = replace(shard(state, "1"), epoch=shard(state, "0").epoch)
+    twice = shard(state, "1").replace(epoch=shard(state, "0").epoch)
     assert any("share an epoch" in one for one in broken(state, twice))
 
 

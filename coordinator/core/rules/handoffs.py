@@ -5,8 +5,6 @@ Each arrow is one commit. An owner is never replaced before it acknowledged its 
 the leader vouches (`FinishOverdue`, `CloseIncarnation`) that its lease has run out.
 """
 
-from dataclasses import replace
-
 from coordinator.core.commands import (
     AbortHandoffs,
     Acknowledge,
@@ -57,7 +55,7 @@ def begin(draft: Draft, shard: Shard, target: str, cause: Cause) -> None:
     """Open one handoff."""
     warmup = draft.base.info.policy.handoff.warmup
     state = ShardState.PREPARING if warmup else ShardState.RELEASING
-    draft.put(replace(shard, state=state, target=target, next_cause=cause))
+    draft.put(shard.replace(state=state, target=target, next_cause=cause))
 
 
 def move(draft: Draft, command: MoveShard) -> Outcome:
@@ -103,7 +101,7 @@ def abort(draft: Draft, command: AbortHandoffs) -> Outcome:
 def keep(draft: Draft, shard: Shard, at_ms: int) -> None:
     """Give a shard in handoff back to its owner: its epoch lives on only if it never stopped."""
     if shard.state is ShardState.PREPARING:
-        draft.put(replace(shard, state=ShardState.OWNED, target=None, next_cause=None))
+        draft.put(shard.replace(state=ShardState.OWNED, target=None, next_cause=None))
     else:
         # A shard in handoff has an owner: `shard_faults` holds every rule to it.
         draft.grant(shard, shard.executor or "", shard.cause, at_ms)
@@ -115,7 +113,7 @@ def mark_overdue(draft: Draft, command: MarkOverdue) -> Outcome:
     for claim in command.claims:
         shard = _in_handoff(draft, claim)
         if shard is not None and shard.state is ShardState.RELEASING and not shard.overdue:
-            draft.put(replace(shard, overdue=True))
+            draft.put(shard.replace(overdue=True))
             count += 1
     return Applied(count=count)
 
@@ -176,7 +174,7 @@ def acknowledge(draft: Draft, command: Acknowledge) -> Outcome:
 def _prepared(draft: Draft, shard: Shard, command: Acknowledge) -> None:
     """The target is warm: let the owner stop, unless the target may not have the shard any more."""
     if draft.is_open(command.executor):
-        draft.put(replace(shard, state=ShardState.RELEASING))
+        draft.put(shard.replace(state=ShardState.RELEASING))
     else:
         keep(draft, shard, command.at_ms)
 
@@ -209,8 +207,7 @@ def _in_handoff(draft: Draft, claim: Claim) -> Shard | None:
 def release_for(draft: Draft, shard: Shard, fate: Fate) -> None:
     """Let the owner stop a shard that nobody shall run afterwards."""
     draft.put(
-        replace(
-            shard,
+        shard.replace(
             state=ShardState.RELEASING,
             target=None,
             fate=fate,

@@ -1,7 +1,5 @@
 """What operators and look-ups do to single shards: declare, retire, park, pin."""
 
-from dataclasses import replace
-
 from coordinator.core.commands import (
     Applied,
     DeclareShards,
@@ -62,9 +60,9 @@ def park(draft: Draft, command: ParkShard) -> Outcome:
     if shard.fate is Fate.RETIRED:
         return Refused(Reason.CONFLICT, f"shard {command.key!r} is being retired")
     if shard.fate is None:
-        shard = replace(shard, note=command.note)
+        shard = shard.replace(note=command.note)
         if shard.executor is None:
-            draft.free(replace(shard, fate=Fate.PARKED), Cause.OPERATOR)
+            draft.free(shard.replace(fate=Fate.PARKED), Cause.OPERATOR)
         else:
             release_for(draft, shard, Fate.PARKED)
     return Applied(resource=command.key)
@@ -77,7 +75,7 @@ def unpark(draft: Draft, command: UnparkShard) -> Outcome:
         return _missing(command.key)
     if shard.fate is Fate.PARKED:
         state = ShardState.VACANT if shard.executor is None else shard.state
-        draft.put(replace(shard, fate=None, state=state, note=""))
+        draft.put(shard.replace(fate=None, state=state, note=""))
         return Applied(resource=command.key, count=1)
     return Applied(resource=command.key)
 
@@ -90,7 +88,7 @@ def pin(draft: Draft, command: PinShard) -> Outcome:
     if draft.executor(command.executor) is None:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
     if (shard.pin, shard.pin_note) != (command.executor, command.note):
-        draft.put(replace(shard, pin=command.executor, pin_note=command.note))
+        draft.put(shard.replace(pin=command.executor, pin_note=command.note))
     return Applied(resource=command.key)
 
 
@@ -100,7 +98,7 @@ def unpin(draft: Draft, command: UnpinShard) -> Outcome:
     if shard is None:
         return _missing(command.key)
     if shard.pin is not None:
-        draft.put(replace(shard, pin=None, pin_note=""))
+        draft.put(shard.replace(pin=None, pin_note=""))
     return Applied(resource=command.key)
 
 
