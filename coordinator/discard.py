@@ -53,4 +53,4 @@ def _let_go(namespace: NamespaceState) -> Iterator[None]:
         tables.pop()
     while held:
         yield
-        chunk = held.pop()
+        held.pop()
