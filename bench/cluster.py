@@ -40,6 +40,9 @@ class ClusterSight(msgspec.Struct, frozen=True):
     leader: str | None = None
     term: int = 0
     applied_index: int = 0
+    snapshot_index: int = 0
+    storage: str = ""
+    digest: str | None = None
     nodes: list[NodeSight] = []
 
     def role_of(self, name: str) -> str:
@@ -50,7 +53,15 @@ class ClusterSight(msgspec.Struct, frozen=True):
 class Nodes:
     """The nodes of one cluster; their processes belong to `processes`."""
 
-    def __init__(self, folder: Path, processes: Processes, size: int = 3) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        processes: Processes,
+        size: int = 3,
+        *,
+        has_journal: bool = False,
+        program: Sequence[str] = ("-m", "coordinator"),
+    ) -> None:
         ports = free_ports(2 * size)
         names = [f"n{number + 1}" for number in range(size)]
         self.raft = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
@@ -58,6 +69,8 @@ class Nodes:
             name: f"http://127.0.0.1:{port}" for name, port in zip(names, ports[size:], strict=True)
         }
         self._folder = folder
+        self._has_journal = has_journal
+        self._program = program
         self._processes = processes
         self._session: aiohttp.ClientSession | None = None
 
@@ -83,12 +96,17 @@ class Nodes:
         path.write_text(
             f'[node]\nname = "{name}"\npeers = {{ {peers} }}\n'
             f'[api]\nbind = "{self.api[name].removeprefix("http://")}"\n'
+            + (f'[storage]\ndir = "{self.journal(name)}"\n' if self._has_journal else "")
         )
         return path
 
+    def journal(self, name: str) -> Path:
+        """The folder of a node's journal."""
+        return self._folder / f"{name}-journal"
+
     async def start(self, name: str) -> None:
         """Start one node; `ready` waits for it."""
-        argv = [sys.executable, "-m", "coordinator", "--config", str(self.config(name))]
+        argv = [sys.executable, *self._program, "--config", str(self.config(name))]
         # Overrides in the caller's environment are for its own nodes.
         foreign = [key for key in os.environ if key.startswith("SHARD_COORDINATOR__")]
         await self._processes.start(name, argv, without=foreign)
@@ -107,10 +125,12 @@ class Nodes:
         """As a deploy does it; the exit status."""
         return await self._processes.terminate(name)
 
-    async def sight(self, name: str) -> ClusterSight | None:
+    async def sight(self, name: str, query: str = "") -> ClusterSight | None:
         """The cluster as this node sees it; None when it does not answer."""
         with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError):
-            status, body = await self.ask("GET", f"{self.api[name]}/v1/cluster", timeout_s=ASK_S)
+            status, body = await self.ask(
+                "GET", f"{self.api[name]}/v1/cluster{query}", timeout_s=ASK_S
+            )
             if status == 200:
                 return msgspec.json.decode(body, type=ClusterSight)
         return None

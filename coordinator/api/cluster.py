@@ -77,6 +77,7 @@ def _shown(call: Call[Any]) -> web.Response:
             snapshot_index=status.snapshot_index,
             snapshot_bytes=status.snapshot_bytes,
             snapshot_age_s=status.snapshot_age_s,
+            digest=desk.replica.digest() if boolean(call.query, "digest") else None,
             nodes=sorted(nodes, key=_name),
         )
     )

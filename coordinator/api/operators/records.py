@@ -280,6 +280,8 @@ class ClusterAnswer(Struct, frozen=True, kw_only=True):
     snapshot_index: int
     snapshot_bytes: int
     snapshot_age_s: float | None
+    digest: str | None
+    """Of the state at `applied_index`, if it was asked for: equal on all nodes at one index."""
     nodes: list[NodeView]
 
 

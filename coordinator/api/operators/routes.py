@@ -321,7 +321,12 @@ _CLUSTER: Final = (
         handler=cluster.show,
         audience="operator",
         summary="The nodes and who leads.",
-        parameters=(CONSISTENCY,),
+        parameters=(
+            CONSISTENCY,
+            Parameter(
+                "digest", "With a hash of the state; it costs a snapshot.", "boolean"
+            ),
+        ),
         answer=told.ClusterAnswer,
     ),
     _order(
