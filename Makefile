@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test lint types contracts format sim system bench cover rewrite build clean
+.PHONY: help setup demo cluster certs test lint types contracts format sim system bench cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,10 @@ demo: setup ## three nodes, eight executors, real load: balance, drain, kill, co
 
 cluster: setup ## three nodes on 127.0.0.1:7070, :7170 and :7270 until Ctrl-C, to try things out
 	@for n in 1 2 3; do $(BIN)/shard-coordinator --config configs/node-$$n.toml & pids="$$pids $$!"; done; \
-	trap "kill $$pids" INT TERM; wait; wait
+	trap "kill $$pids" INT TERM HUP; wait; wait
+
+certs: ## certs/: a private CA and certificates of n1, n2, n3 for TLS on the Raft port (ARGS="FOLDER NODE ...")
+	@configs/certs.sh $(ARGS)
 
 test: setup ## run every test (ARGS="tests/core -k name" narrows)
 	@$(BIN)/python -m pytest $(ARGS)

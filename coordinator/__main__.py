@@ -59,6 +59,7 @@ async def run(settings: Settings, *, bootstrap: bool) -> int:
     except StartError as error:
         sys.stderr.write(f"shard-coordinator: {error}\n")
         return 1
+    loop.add_signal_handler(signal.SIGHUP, node.reload)
     told = loop.create_task(stopping.wait())
     failed = node.fatal
     if failed is None:  # start() has made it

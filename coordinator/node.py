@@ -11,7 +11,12 @@ import random
 
 from coordinator.api import Listener, make_app
 from coordinator.clock import Clock, SystemClock
-from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
+from coordinator.consensus import (
+    ConsensusConfig,
+    ConsensusError,
+    ConsensusNode,
+    PeerCertificates,
+)
 from coordinator.core.commands import CreateNamespace
 from coordinator.core.types import Policy
 from coordinator.leader import LeaderLoop
@@ -51,6 +56,7 @@ class Node:
             api_url=settings.api_url,
             bootstrap=bootstrap,
             storage_dir=settings.storage.dir or None,
+            certificates=_certificates(settings),
             insecure=settings.security.insecure,
         )
         try:
@@ -83,6 +89,10 @@ class Node:
         if self.fatal is not None and not self.fatal.done():
             self.fatal.set_result(what)
 
+    def reload(self) -> None:
+        """Read the certificates again, whether their files look changed or not."""
+        self.consensus.refresh_certificates()
+
     async def hand_over(self) -> None:
         """Give the leadership to another node before stopping, if there is one to take it."""
         if self.leader.is_leading and len(self.settings.node.peers) > 1:
@@ -97,6 +107,18 @@ class Node:
         await self._listener.stop()
         await self.consensus.stop()
         log.info("node_stopped node=%s", self.settings.node.name)
+
+
+def _certificates(settings: Settings) -> PeerCertificates | None:
+    security = settings.security
+    if not security.peer_ca:
+        return None
+    return PeerCertificates(
+        ca=security.peer_ca,
+        certificate=security.peer_certificate,
+        private_key=security.peer_key,
+        names=security.peer_names,
+    )
 
 
 def _seeds(settings: Settings, clock: Clock) -> dict[str, CreateNamespace]:

@@ -73,6 +73,14 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
 class SecuritySettings(Struct, frozen=True, kw_only=True):
     """What protects the ports."""
 
+    peer_ca: str = ""
+    """PEM file of whoever signs the certificates of members; with it the Raft port is TLS."""
+    peer_certificate: str = ""
+    """PEM file of this node's certificate, good for both ends of a connection."""
+    peer_key: str = ""
+    """PEM file of its private key, which only this node's user may read."""
+    peer_names: dict[str, str] = field(default_factory=dict)
+    """Member -> DNS name in its certificate, where that is not the member's own name."""
     insecure: bool = False
     """Listen beyond loopback although anybody who reaches the ports may do anything."""
 
@@ -367,10 +375,14 @@ def _check_exposure(settings: Settings, faults: _Faults) -> None:
     """Off loopback anybody could drain and move: that must be asked for."""
     if settings.security.insecure:
         return
-    own = {"api.bind": settings.api.bind}
-    if settings.node.name in settings.node.peers:
-        own[f"node.peers.{settings.node.name}"] = settings.node.peers[settings.node.name]
-    for path, address in own.items():
+    own = {"api.bind": (settings.api.bind, "it has neither TLS nor a login yet")}
+    if settings.node.name in settings.node.peers and not settings.security.peer_ca:
+        path = f"node.peers.{settings.node.name}"
+        own[path] = (
+            settings.node.peers[settings.node.name],
+            "without security.peer_ca it has no TLS",
+        )
+    for path, (address, lack) in own.items():
         try:
             host, _ = split_address(address)
         except ValueError:
@@ -378,10 +390,35 @@ def _check_exposure(settings: Settings, faults: _Faults) -> None:
         if not is_loopback(host):
             faults.add(
                 path,
-                f"{host} is not loopback: there is neither TLS nor a login yet, so anybody who"
-                " reaches the port could move shards; set security.insecure = true if only"
-                " trusted machines can",
+                f"{host} is not loopback and {lack}, so anybody who reaches the port could move"
+                " shards; set security.insecure = true if only trusted machines can",
             )
+
+
+def _check_certificates(settings: Settings, faults: _Faults) -> None:
+    """All three files or none, and no two members under one name."""
+    security, peers = settings.security, settings.node.peers
+    files = {
+        "peer_ca": security.peer_ca,
+        "peer_certificate": security.peer_certificate,
+        "peer_key": security.peer_key,
+    }
+    given = [key for key, path in files.items() if path]
+    for key in files:
+        if given and key not in given:
+            faults.add(f"security.{key}", f"is missing: it goes with security.{given[0]}")
+    for member in security.peer_names:
+        if member not in peers:
+            faults.add(f"security.peer_names.{member}", "is not among node.peers")
+    seen: dict[str, str] = {}
+    for member in peers if given else ():
+        name = security.peer_names.get(member, member).lower()
+        if name in seen:
+            faults.add(
+                f"security.peer_names.{member}",
+                f"{name!r} is the name of {seen[name]} as well, and case does not count",
+            )
+        seen[name] = member
 
 
 def _check_namespaces(settings: Settings, faults: _Faults) -> None:
@@ -401,5 +438,6 @@ _CHECKS: Final[tuple[Callable[[Settings, _Faults], None], ...]] = (
     _check_node,
     _check_api,
     _check_exposure,
+    _check_certificates,
     _check_namespaces,
 )

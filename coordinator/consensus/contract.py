@@ -5,7 +5,7 @@ errors that are raised. Must not know PySyncObj, sockets, or what the bytes mean
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 ENTRY_BYTES_MAX = 1 << 20
@@ -52,6 +52,18 @@ class SlicedMachine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class PeerCertificates:
+    """Paths of the PEM files that make the Raft port mutual TLS 1.3."""
+
+    ca: str
+    """Whoever it signed may be a member; more than one while the CA is replaced."""
+    certificate: str
+    private_key: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Member name -> DNS name in its certificate, where that is not the member's own name."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConsensusConfig:
     """Settings of one node. `peers` holds every member, this one included."""
 
@@ -78,6 +90,8 @@ class ConsensusConfig:
     """The same bound for large entries."""
     storage_dir: str | None = None
     """Folder of the journal; None keeps everything in memory, and a restart is losing it."""
+    certificates: PeerCertificates | None = None
+    """Mutual TLS on the Raft port; None is plaintext."""
     insecure: bool = False
     """Allow a plaintext Raft port off loopback. Anyone who reaches it owns the cluster."""
 

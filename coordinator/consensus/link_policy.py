@@ -6,6 +6,8 @@ what the library's own transport does.
 
 from dataclasses import dataclass
 
+from coordinator.consensus.contract import PeerCertificates
+
 
 @dataclass(slots=True)
 class LinkPolicy:
@@ -17,6 +19,8 @@ class LinkPolicy:
     redial_min_s: float = 5.0
     redial_max_s: float = 5.0
     is_loopback_only: bool = False
+    certificates: PeerCertificates | None = None
+    """Both ends show one; without them the port speaks plaintext."""
     checks_cluster: bool = False
     """Refuse a hello that means another node or belongs to another cluster."""
     handshake_s: float = 3.0

@@ -1,167 +1,31 @@
 """TCP links between members: one per pair, pinged, replaced when silent, bounded.
 
-Decides when a link is up, dead or refused, and when to dial again. Must not know Raft: messages
-are bytes that are decoded and handed on. The higher name dials, so a pair has one link.
+Decides when a link is dead or refused, and when to dial again. Must not know Raft: messages are
+handed on. The higher name dials, so a pair has one link.
 """
 
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from struct import Struct
-from typing import Final, cast
+from typing import Final
 
-from coordinator.consensus.codec import (
-    FRAME_BYTES_MAX,
-    FRAME_HEADER_BYTES,
-    HANDSHAKE_BYTES_MAX,
-    Malformed,
-    Message,
-    decode_message,
-    pack,
-)
+from coordinator.consensus.certificates import LOOK_EVERY_S, Certificates
+from coordinator.consensus.codec import Message, pack
 from coordinator.consensus.contract import ConsensusConfig, ConsensusError
 from coordinator.consensus.handshake import (
+    TEXT_MAX,
     Hello,
     Refusal,
     check_hello,
-    decode_hello,
-    encode_hello,
-    encode_refusal,
     is_loopback,
     split_address,
 )
 from coordinator.consensus.library import logger
+from coordinator.consensus.link import Link
 from coordinator.consensus.link_policy import LinkPolicy
+from coordinator.consensus.session import Session
 
-SIZE: Final = Struct("<I")
 PING: Final = pack({"type": "ping"})
-
-
-class Link(asyncio.Protocol):
-    """One connection: a hello each way, then frames until it ends."""
-
-    def __init__(self, owner: "Links", dialled: str | None) -> None:
-        self._owner = owner
-        self._dialled = dialled
-        self._buffer = b""
-        self._deadline: asyncio.TimerHandle | None = None
-        self.transport: asyncio.Transport | None = None
-        self.hello: Hello | None = None
-        self.is_up = False
-        self.heard_at_s = 0.0
-        self.closed: asyncio.Future[None] = owner.loop.create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The dialler speaks first; a stranger gets nothing."""
-        # Not checked: uvloop's transports have the methods but not the class.
-        self.transport = cast(asyncio.Transport, transport)
-        self.heard_at_s = self._owner.loop.time()
-        self._deadline = self._owner.loop.call_later(self._owner.policy.handshake_s, self.abort)
-        if self._dialled is None:
-            self._owner.admit_unidentified(self)
-        else:
-            self.write((encode_hello(self._owner.hello_to(self._dialled)),))
-
-    def data_received(self, data: bytes) -> None:
-        """Cuts frames; what breaks the rules ends the link."""
-        self.heard_at_s = self._owner.loop.time()
-        try:
-            self._buffer = self._buffer + data if self._buffer else data
-            self._read_frames()
-            self._owner.read()
-        except Malformed as error:
-            peer = self.hello.name if self.hello else "unidentified"
-            self._owner.tell("link_malformed", peer, str(error))
-            self.abort()
-
-    def _read_frames(self) -> None:
-        buffer = self._buffer
-        at, held = 0, len(buffer)
-        view = memoryview(buffer)
-        while held - at >= FRAME_HEADER_BYTES and self.transport is not None:
-            (size,) = SIZE.unpack_from(buffer, at)
-            if size > (FRAME_BYTES_MAX if self.is_up else HANDSHAKE_BYTES_MAX):
-                raise Malformed(f"a frame of {size} bytes")
-            end = at + FRAME_HEADER_BYTES + size
-            if end > held:
-                break
-            frame = view[at + FRAME_HEADER_BYTES : end]
-            at = end
-            if self.is_up:
-                self._owner.deliver(self, decode_message(frame))
-            else:
-                self._shake(decode_hello(frame))
-        self._buffer = buffer[at:]
-
-    def _shake(self, said: Hello | Refusal) -> None:
-        if isinstance(said, Refusal):
-            self._refuse(self._dialled or "unidentified", said)
-            return
-        refusal = self._owner.check(said, self._dialled)
-        if refusal is not None:
-            self._refuse(self._dialled or said.name, refusal)
-            return
-        self.hello = said
-        if self._dialled is None:
-            self.write((encode_hello(self._owner.hello_to(said.name)),))
-        self.is_up = True
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._owner.link_up(self, said)
-
-    def _refuse(self, peer: str, refusal: Refusal) -> None:
-        self._owner.tell("link_refused", peer, refusal.reason)
-        if self._dialled is None:
-            self.write((encode_refusal(refusal),))
-        self.close()
-
-    def write(self, frames: tuple[bytes, ...] | list[bytes]) -> None:
-        """One write for all frames; a peer that does not read loses its link."""
-        if self.transport is None or self.transport.is_closing():
-            return
-        if len(frames) == 1:
-            self.transport.write(SIZE.pack(len(frames[0])) + frames[0])
-        else:
-            parts: list[bytes] = []
-            for frame in frames:
-                parts.append(SIZE.pack(len(frame)))
-                parts.append(frame)
-            self.transport.write(b"".join(parts))
-        if self.transport.get_write_buffer_size() > self._owner.policy.buffered_bytes_max:
-            self._owner.tell("link_overflow", self.hello.name if self.hello else "", "")
-            self.abort()
-
-    def unread_bytes(self) -> int:
-        """What was written and has not left this process."""
-        return 0 if self.transport is None else self.transport.get_write_buffer_size()
-
-    def close(self) -> None:
-        """Ends the link after what was written; nothing more of it is delivered."""
-        transport, self.transport = self.transport, None
-        if transport is not None:
-            transport.close()
-            self._gone()
-
-    def abort(self) -> None:
-        """Ends the link at once."""
-        transport, self.transport = self.transport, None
-        if transport is not None:
-            transport.abort()
-            self._gone()
-
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """The other side ended it."""
-        if self.transport is not None:
-            self.transport = None
-            self._gone()
-
-    def _gone(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        was_up, self.is_up = self.is_up, False
-        self._owner.link_gone(self, was_up=was_up)
-        if not self.closed.done():
-            self.closed.set_result(None)
 
 
 class Links:
@@ -189,6 +53,7 @@ class Links:
         self._shut = shut
         self._received = received
         self.read = read
+        self._certificates: Certificates | None = None
         self._unidentified: list[Link] = []
         self._server: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -196,13 +61,15 @@ class Links:
         self._heard: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Binds the own address and dials; raises ConsensusError when it cannot bind."""
+        """Binds the own address and dials; raises ConsensusError when it cannot or must not."""
         address = self.config.peers[self.config.name]
         host, port = split_address(address)
-        if self.policy.is_loopback_only and not is_loopback(host):
+        if self.policy.certificates is not None:
+            self._certificates = Certificates(self.policy.certificates, self.config.name)
+        elif self.policy.is_loopback_only and not is_loopback(host):
             raise ConsensusError(
                 f"the Raft port {address} is not on loopback and has no encryption: anyone who "
-                "reaches it owns the cluster; insecure = true allows it"
+                "reaches it owns the cluster; give it certificates, or insecure = true allows it"
             )
         try:
             self._server = await self.loop.create_server(
@@ -262,8 +129,28 @@ class Links:
         """What this node says of itself."""
         return Hello(self.config.name, peer, self.cluster_id, self.config.api_url)
 
-    def check(self, hello: Hello, dialled: str | None) -> Refusal | None:
-        """Whether the speaker is who it must be."""
+    def secure(self, *, is_server: bool) -> Session | None:
+        """A TLS session for a new connection; None on a plaintext port."""
+        certificates = self._certificates
+        return None if certificates is None else certificates.session(is_server=is_server)
+
+    def check_names(self, names: frozenset[str], dialled: str | None) -> Refusal | None:
+        """Whether a certificate of these names may speak here at all."""
+        expected = set(self.config.peers) - {self.config.name} if dialled is None else {dialled}
+        if any(self._is_named(peer, names) for peer in expected):
+            return None
+        shown = ", ".join(sorted(names))[:TEXT_MAX] or "nobody"
+        return Refusal(f"its certificate is for {shown}, not for {dialled or 'a peer'}")
+
+    def _is_named(self, peer: str, names: frozenset[str]) -> bool:
+        return self._certificates is not None and self._certificates.name_of(peer) in names
+
+    def check(
+        self, hello: Hello, dialled: str | None, names: frozenset[str] | None
+    ) -> Refusal | None:
+        """Whether the speaker is who it must be; `names` are those of its certificate."""
+        if names is not None and not self._is_named(hello.name, names):
+            return Refusal("the certificate shown is not for the name that was said")
         if dialled is not None and hello.name != dialled:
             return Refusal(f"{hello.name} answers at the address of {dialled}")
         if not self.policy.checks_cluster and hello.name in self.config.peers:
@@ -317,6 +204,11 @@ class Links:
 
     # Everything else.
 
+    def refresh_certificates(self) -> None:
+        """Reads the certificates again; links that are up keep the ones they began with."""
+        if self._certificates is not None:
+            self._certificates.refresh(is_asked=True)
+
     def send(self, outbox: Mapping[str, list[bytes]]) -> None:
         """One write per peer for all that a step sends."""
         for peer, frames in outbox.items():
@@ -328,7 +220,7 @@ class Links:
         """Checked from now on, also on the links that are up."""
         self.cluster_id = cluster_id
         for link in list(self.up.values()):
-            refusal = self.check(link.hello, None) if link.hello else None
+            refusal = self.check(link.hello, None, None) if link.hello else None
             if refusal is not None:
                 self.tell("link_refused", link.hello.name if link.hello else "", refusal.reason)
                 link.abort()
@@ -360,10 +252,14 @@ class Links:
 
     async def _watch(self) -> None:
         interval_s = self.policy.ping_interval_s
+        look_next_s = 0.0
         while True:
             before = self.loop.time()
             await asyncio.sleep(interval_s)
             now = self.loop.time()
+            if self._certificates is not None and now >= look_next_s:
+                look_next_s = now + LOOK_EVERY_S
+                self._certificates.refresh()
             # A loop that stood still has unread answers in its sockets: judge in the next round.
             is_late = now - before > self.policy.dead_after_s / 2
             for link in list(self.up.values()):

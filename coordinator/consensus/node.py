@@ -387,6 +387,11 @@ class ConsensusNode:
         if self._links is not None:
             self._links.set_cluster_id(cluster_id)
 
+    def refresh_certificates(self) -> None:
+        """The files of the certificates changed; new links use what they hold now."""
+        if self._links is not None:
+            self._links.refresh_certificates()
+
     @property
     def leader_api_url(self) -> str | None:
         """Where the leader's API is, as far as this node knows."""

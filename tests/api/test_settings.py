@@ -97,7 +97,7 @@ def test_every_documented_default_is_the_default():
     defaults = parse_settings(MINIMAL, {})
     assert shown.limits == defaults.limits
     assert shown.log == defaults.log
-    assert shown.security == defaults.security
+    assert shown.security.insecure == defaults.security.insecure
     assert shown.api.bind == defaults.api.bind
     plain = merged(Policy(), load_settings(CONFIGS / "node-1.toml", {}).namespaces["tasks"].policy)
     assert plain == Policy()
@@ -214,6 +214,34 @@ def test_a_member_with_a_bad_name_is_told():
 def test_a_raft_port_off_loopback_needs_to_be_asked_for():
     (fault,) = faults('[node]\nname = "n1"\npeers = { n1 = "10.0.0.1:7071" }')
     assert fault.startswith("node.peers.n1: 10.0.0.1 is not loopback")
+
+
+CERTIFICATES = 'peer_ca = "ca.pem"\npeer_certificate = "n1.pem"\npeer_key = "n1.key"'
+
+
+def test_a_raft_port_with_certificates_may_be_anywhere_and_the_api_may_not():
+    raft = '[node]\nname = "n1"\npeers = { n1 = "10.0.0.1:7071" }'
+    assert parse_settings(f"{raft}\n[security]\n{CERTIFICATES}", {}).security.peer_key == "n1.key"
+    (fault,) = faults(f'{raft}\n[api]\nbind = "10.0.0.1:7070"\n[security]\n{CERTIFICATES}')
+    assert fault.startswith("api.bind: 10.0.0.1 is not loopback and it has neither TLS nor a login")
+
+
+@pytest.mark.parametrize(
+    ("security", "told"),
+    [
+        ('peer_ca = "x"', "security.peer_certificate: is missing: it goes with security.peer_ca"),
+        ('peer_ca = "x"', "security.peer_key: is missing: it goes with security.peer_ca"),
+        ('peer_key = "x"', "security.peer_ca: is missing: it goes with security.peer_key"),
+        ('peer_names = { n9 = "x" }', "security.peer_names.n9: is not among node.peers"),
+        (
+            f'{CERTIFICATES}\npeer_names = {{ n2 = "N1" }}',
+            "security.peer_names.n2: 'n1' is the name of n1 as well, and case does not count",
+        ),
+    ],
+)
+def test_certificates_are_told_whole_and_name_one_member_each(security: str, told: str):
+    text = '[node]\nname = "n1"\npeers = { n1 = "127.0.0.1:1", n2 = "127.0.0.1:2" }'
+    assert told in faults(f"{text}\n[security]\n{security}")
 
 
 def test_other_members_may_be_anywhere():

@@ -32,7 +32,7 @@ class OwnLinks(Cure):
 
 
 class ClosedPort(Cure):
-    """The port answers members of this cluster only, and is on loopback until there is TLS.
+    """The port answers members of this cluster only, who prove it, unless it is on loopback.
 
     The other half, no pickle anywhere, is the codec's and cannot be left out.
     """
@@ -41,5 +41,6 @@ class ClosedPort(Cure):
 
     def prepare(self, blueprint: Blueprint) -> None:
         """Closes it."""
+        blueprint.links.certificates = blueprint.config.certificates
         blueprint.links.is_loopback_only = not blueprint.config.insecure
         blueprint.links.checks_cluster = True
