@@ -46,6 +46,7 @@ class Fleet:
         executors: Mapping[str, str],
         keys: Sequence[str],
         workload: Workload,
+        nodes: Nodes | None = None,
     ) -> None:
         """`executors` maps names to hosts; `keys` are shards of the workload's series."""
         self.folder = folder
@@ -54,7 +55,7 @@ class Fleet:
         self.executors = dict(executors)
         self.keys = list(keys)
         self.workload = workload
-        self.nodes = Nodes(folder, processes)
+        self.nodes = nodes or Nodes(folder, processes)
         self.operator = Operator(self.nodes.urls)
         self.router = Router(self.nodes.urls, namespace=namespace, on_change=self._count_moves)
         self.moves = 0

@@ -34,6 +34,8 @@ class Summary(msgspec.Struct, kw_only=True):
     """For balance: from the moment the balancer was switched on until the drain."""
     moves_before_drain: int = 0
     """The same, under a name that says so."""
+    moves_after_leader_loss: int = 0
+    """From the kill of the leader to the kill of the executor: what its successor saw fit."""
     moves_total: int = 0
     """Of the whole run: balance, drain and crash."""
     lookups: int = 0
@@ -78,6 +80,10 @@ def summarise(
         hottest_after=_short(_heat(after)),
         moves=balancing,
         moves_before_drain=balancing,
+        moves_after_leader_loss=sum(
+            ledger.moves(tenures, outage.since, crash.at)
+            for outage, crash in zip(findings.outages, findings.crashes, strict=False)
+        ),
         moves_total=ledger.moves(tenures, 0.0, float("inf")),
         lookups=told.lookups,
         lost_lookups=told.lost,

@@ -56,6 +56,7 @@ def test_a_run_in_which_nothing_was_lost_is_good_and_has_every_promised_key():
     assert (told.spread_hash, told.hottest_before, told.hottest_after) == (0.41, 1.9, 1.04)
     assert (told.lookups, told.lost_lookups, told.overlaps) == (42, 0, 0)
     assert (told.moves, told.moves_before_drain, told.moves_total) == (0, 0, 1)
+    assert told.moves_after_leader_loss == 0
     assert (told.drains_completed, told.failover_s, told.crash_recovery_s) == (1, 0.2, 3.0)
 
 

@@ -1,0 +1,1 @@
+"""How long writes stop when the leader is killed."""

@@ -1,0 +1,1 @@
+"""How long the loop stands still while a large state is written, sent and read."""
