@@ -9,6 +9,7 @@ import pytest
 from bench.cluster import Nodes
 from bench.processes import Processes
 from tests.consensus.certs import make_certs
+from tests.consensus.cluster import until
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 
@@ -41,12 +42,6 @@ async def heard_of(address, said):
         writer.close()
 
 
-async def until_told(path, words, times=1, timeout_s=10.0):
-    async with asyncio.timeout(timeout_s):
-        while path.read_text().count(words) < times:
-            await asyncio.sleep(0.05)
-
-
 async def test_a_cluster_under_tls_serves_renews_its_certificates_and_is_deaf_to_strangers(
     tmp_path,
 ):
@@ -61,7 +56,8 @@ async def test_a_cluster_under_tls_serves_renews_its_certificates_and_is_deaf_to
             make_certs(tmp_path / "certs", "n1", "n2", "n3")
             for name in nodes.names:
                 processes.send(name, signal.SIGHUP)
-                await until_told(tmp_path / f"{name}.log", "certificates_read")
+                log = tmp_path / f"{name}.log"
+                await until(lambda log=log: "certificates_read" in log.read_text())
             # A restarted node links with renewed certificates only.
             await nodes.kill("n3")
             await nodes.first_write("meanwhile")
