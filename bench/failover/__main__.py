@@ -1,16 +1,18 @@
 """How long writes stop when the leader is killed, again and again, under load.
 
-`python -m bench.failover [--json] [--kills N] [--journal] [--seed N]`. Three nodes and four
-executors as processes; writers write through all nodes all the time. A leader is killed with
+`python -m bench.failover [--json] [--kills N] [--silent] [--journal] [--seed N]`. Three nodes and
+four executors as processes; writers write through all nodes all the time. A leader is killed with
 SIGKILL at a moment of chance, and comes back before the next kill, empty or with its journal.
-Exit status 0 only when the bars hold, nothing moved, no lease ended, and nothing acknowledged was
-lost.
+A killed process is noticed by its broken connections; with `--silent` it is stopped instead, as
+when a machine is lost, and killed once the others go on. Exit status 0 only when the bars hold,
+nothing moved, no lease ended, and nothing acknowledged was lost.
 """
 
 import argparse
 import asyncio
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -60,7 +62,9 @@ class Findings:
     lease_left_min_s: float = LEASE_S
 
 
-async def run(folder: Path, kills: int, rng: random.Random, *, has_journal: bool) -> Findings:
+async def run(
+    folder: Path, kills: int, rng: random.Random, *, is_silent: bool, has_journal: bool
+) -> Findings:
     """Every kill, and what the executors noted meanwhile."""
     found = Findings()
     series = read_series()
@@ -80,7 +84,7 @@ async def run(folder: Path, kills: int, rng: random.Random, *, has_journal: bool
             await fleet.place()
             async with Registers(fleet.nodes) as registers:
                 for number in range(kills):
-                    await one_kill(fleet.nodes, registers, rng, found)
+                    await one_kill(fleet, registers, rng, found, is_silent=is_silent)
                     progress(f"kill {number + 1:2}  writes again after {found.outages_s[-1]:.3f} s")
             found.writes = sum(tried.is_acknowledged for tried in registers.tries)
             found.unknown = sum(len(register.unknown) for register in registers.registers)
@@ -93,15 +97,21 @@ async def run(folder: Path, kills: int, rng: random.Random, *, has_journal: bool
 
 
 async def one_kill(
-    nodes: Nodes, registers: Registers, rng: random.Random, found: Findings
+    fleet: Fleet, registers: Registers, rng: random.Random, found: Findings, *, is_silent: bool
 ) -> None:
     """Kill the leader, wait for a write, read everything, and have the dead one back."""
+    nodes = fleet.nodes
     await asyncio.sleep(rng.uniform(*CALM_S))
     leader = await nodes.leader()
     since = time.monotonic()
-    await nodes.kill(leader)
+    if is_silent:
+        fleet.processes.send(leader, signal.SIGSTOP)
+    else:
+        await nodes.kill(leader)
     first = await registers.first_after(since, AGAIN_S)
     found.outages_s.append(first.ended_at - since)
+    if is_silent:
+        await nodes.kill(leader)
     found.faults += await registers.faults()
     await nodes.start(leader)
     await nodes.ready([leader])
@@ -161,6 +171,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.failover", description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON lines, the summary last")
     parser.add_argument("--kills", type=int, default=30, help="how many leaders (default 30)")
+    parser.add_argument("--silent", action="store_true", help="stop before killing: no goodbye")
     parser.add_argument("--journal", action="store_true", help="nodes keep a journal on disk")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
     asked = parser.parse_args()
@@ -171,6 +182,7 @@ def main() -> int:
                 Path(folder),
                 max(1, asked.kills),
                 random.Random(asked.seed),
+                is_silent=asked.silent,
                 has_journal=asked.journal,
             )
         )
@@ -179,6 +191,7 @@ def main() -> int:
     summary: dict[str, object] = {
         "ok": not faults,
         "kills": len(found.outages_s),
+        "loss": "silent" if asked.silent else "killed",
         "storage": "journal" if asked.journal else "memory",
         "outages_s": [round(one, 3) for one in found.outages_s],
         "cpus": os.cpu_count(),
