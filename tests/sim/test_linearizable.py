@@ -159,7 +159,7 @@ def test_it_agrees_with_trying_every_order():
 
 def long_history(rng, count, unknown):
     """What a correct register tells: each operation takes effect at its middle."""
-    moments = sorted((rng.uniform(0, count / 4), number) for number in range(count))
+    moments = sorted((rng.uniform(0, count / 2), number) for number in range(count))
     state, made = 0, []
     for at, number in moments:
         early, late = at - rng.random(), at + rng.random()
@@ -180,7 +180,7 @@ def test_three_hundred_operations_are_judged_at_once():
     operations = long_history(rng, 300, 0.02)
     assert explain(operations, register, 0) is None
     reads = [o for o in operations if o.name == "read" and o.result is not UNKNOWN]
-    forged = Operation("liar", "read", None, 74.0, reads[0].result, 75.0)
+    forged = Operation("liar", "read", None, 148.0, reads[0].result, 149.0)
     assert explain([*operations, forged], register, 0) is not None
 
 
