@@ -67,8 +67,8 @@ class Member:
     sent_at: float = float("-inf")
     """When its last acknowledged heartbeat was sent."""
     promised_s: float = 0.0
-    renewed_at: dict[str, float] = field(default_factory=dict)
-    """Of each withheld shard: when the last heartbeat was sent whose answer did not withhold it."""
+    ends_at: dict[str, float] = field(default_factory=dict)
+    """Of each withheld shard: the end of the lease that was promised last without withholding it."""
     next_beat_at: float = 0.0
     last_word: str = ""
 
@@ -82,9 +82,12 @@ class Member:
             host=self.host or f"h-{self.name}", capacity=self.capacity, status=self.status
         )
 
+    @property
+    def lease_end(self) -> float:
+        return self.sent_at + self.promised_s * (1 - CLOCK_ERROR) / self.rate
+
     def may_act(self, key: str, now: float) -> bool:
-        since = min(self.sent_at, self.renewed_at.get(key, self.sent_at))
-        return self.is_alive and now < since + self.promised_s * (1 - CLOCK_ERROR) / self.rate
+        return self.is_alive and now < min(self.lease_end, self.ends_at.get(key, self.lease_end))
 
     def has_lease(self, now: float) -> bool:
         return self.may_act("", now)
@@ -97,7 +100,7 @@ class Member:
     def _renew(self) -> None:
         self.number += 1
         self.joining, self.is_alive = True, True
-        self.running, self.renewed_at, self.stopped = {}, {}, set()
+        self.running, self.ends_at, self.stopped = {}, {}, set()
         self.sent_at, self.sequence, self.next_beat_at = float("-inf"), 0, 0.0
         self.hangs_on = set()
 
@@ -337,7 +340,7 @@ class World:
         # What was withheld once stays so for that epoch, whatever later answers leave out.
         for key in self.space.overdue_of(member.name):
             if key in member.running:
-                member.renewed_at.setdefault(key, member.sent_at)
+                member.ends_at.setdefault(key, member.lease_end)
         member.joining = False
         member.sent_at = self.now
         member.promised_s = self.space.info.policy.lease_ttl_s
@@ -377,7 +380,7 @@ class World:
                 failed.append(claim)
             else:
                 member.running[key] = epoch
-                member.renewed_at.pop(key, None)
+                member.ends_at.pop(key, None)
         if released or prepared or failed:
             self._acknowledge(member, released, prepared, failed)
 
