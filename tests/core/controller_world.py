@@ -68,7 +68,7 @@ class Member:
     """When its last acknowledged heartbeat was sent."""
     promised_s: float = 0.0
     ends_at: dict[str, float] = field(default_factory=dict)
-    """Of each withheld shard: the end of the lease that was promised last without withholding it."""
+    """Of each withheld shard: the end of the last lease that was promised for it."""
     next_beat_at: float = 0.0
     last_word: str = ""
 
