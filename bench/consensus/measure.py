@@ -93,3 +93,8 @@ def measured(latencies: list[float], counter: Counter) -> Measured:
 def report(found: Measured) -> None:
     """Tell the parent, as one line."""
     print(json.dumps(asdict(found)), flush=True)
+
+
+def report_failure(why: BaseException) -> None:
+    """Tell the parent that this round came to nothing."""
+    print(json.dumps({"failed": f"{type(why).__name__}: {why}"}), flush=True)

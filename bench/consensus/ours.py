@@ -24,6 +24,7 @@ from bench.consensus.measure import (
     async_latencies_of,
     measured,
     report,
+    report_failure,
 )
 from coordinator.consensus import ConsensusConfig, ConsensusNode
 
@@ -65,7 +66,8 @@ async def run(number: int, addresses: list[str], journal: Path | None) -> None:
     driving = asyncio.create_task(drive(node, leads))
     done, _ = await asyncio.wait([ended, driving], return_when=asyncio.FIRST_COMPLETED)
     if driving in done:
-        driving.result()
+        if (failure := driving.exception()) is not None:
+            report_failure(failure)
         await ended
     driving.cancel()
     await node.stop()
