@@ -33,7 +33,7 @@ class Journal(MemoryLog):
         self.path = disk.path
         self._floor = self._entries[0][1] if self._entries else 0
         self._batch = Batch()
-        self._is_dirty = False
+        self.is_waiting = False
         self._is_filled = False
 
     # What the library changes.
@@ -42,7 +42,7 @@ class Journal(MemoryLog):
         """Appends one entry."""
         super().add(command, idx, term)
         self._batch.entries.append((command, idx, term))
-        self._is_dirty = True
+        self.is_waiting = True
 
     def clear(self) -> None:
         """Forgets every entry."""
@@ -62,20 +62,20 @@ class Journal(MemoryLog):
         while batch.entries and batch.entries[-1][1] >= index:
             batch.entries.pop()
         batch.cut_from = index if batch.cut_from is None else min(batch.cut_from, index)
-        self._is_dirty = True
+        self.is_waiting = True
 
     def setCurrentTerm(self, term: int, votedForNodeId: str | None) -> None:
         """Notes term and vote."""
         super().setCurrentTerm(term, votedForNodeId)
         self._batch.promise = (term, votedForNodeId)
-        self._is_dirty = True
+        self.is_waiting = self.is_promise_waiting = True
 
     def note(self, name: str, value: str) -> None:
         """Keeps a short fact about this node."""
         if self.notes.get(name) != value:
             super().note(name, value)
             self._batch.notes[name] = value
-            self._is_dirty = True
+            self.is_waiting = True
 
     def close(self) -> None:
         """Ends in order; nothing may change any more."""
@@ -100,14 +100,14 @@ class Journal(MemoryLog):
 
         Raises DiskRefused (call again: the same changes are tried) or DiskLost (never again).
         """
-        if not (self._is_dirty or self.is_behind):
+        if not (self.is_waiting or self.is_behind):
             return
         if not self._is_filled:
             self._fill()
         self._disk.commit(self._batch)
         self.shelf.committed()
         self._batch = Batch()
-        self._is_dirty = self._is_filled = False
+        self.is_waiting = self.is_promise_waiting = self._is_filled = False
 
     def _fill(self) -> None:
         self._is_filled = True

@@ -19,6 +19,9 @@ class MemoryLog:
 
     is_durable = False
     """Restarting is losing it."""
+    is_waiting = False
+    is_promise_waiting = False
+    """Nothing waits for a disk."""
     path = ""
 
     def __init__(self) -> None:

@@ -74,6 +74,8 @@ class Replica:
         self.fatal: str | None = None
         self.disk_fault: str | None = None
         self.outbox: dict[str, list[bytes]] = {}
+        self.send_early: Callable[[dict[str, list[bytes]]], None] | None = None
+        self._must_wait: set[str] = set()
         self.cures = tuple(cures)
         self._clock = clock
         # The very objects the library keys its tables with: a look-up ends at their identity.
@@ -225,7 +227,19 @@ class Replica:
                 self.fail("the tick fails again and again")
         if self.engine.applied_index > self.engine.commit_index:
             self.fail(f"applied {self.engine.applied_index} above {self.engine.commit_index}")
+        self._send_early()
         self._sync()
+
+    def _send_early(self) -> None:
+        # A leader's entries may reach the others while its own disk works: it counts itself only
+        # in later steps, when they are safe here as well. Nothing else may; least of all a vote.
+        log = self.engine.log
+        if self.send_early is None or not log.is_waiting or log.is_promise_waiting:
+            return
+        early = {peer: sent for peer, sent in self.outbox.items() if peer not in self._must_wait}
+        for peer in early:
+            del self.outbox[peer]
+        self.send_early(early)
 
     def _sync(self) -> bool:
         if self.disk_fault is not None and (self.fatal is not None or self.now < self._disk_next_s):
@@ -310,6 +324,8 @@ class Replica:
         """Puts a message into the outbox of a linked peer; False without a link."""
         if peer not in self.links:
             return False
+        if message["type"] != "append_entries":
+            self._must_wait.add(peer)
         for rewrite in self._outgoing_any:
             message = rewrite(peer, message) or message
         self.outbox.setdefault(peer, []).append(pack(message))
@@ -318,6 +334,7 @@ class Replica:
     def take_outbox(self) -> dict[str, list[bytes]]:
         """What this step sends, encoded, by peer."""
         taken, self.outbox = self.outbox, {}
+        self._must_wait.clear()
         return taken
 
     # What can be asked.

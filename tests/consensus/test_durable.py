@@ -92,6 +92,57 @@ def test_a_conflict_cuts_the_end_on_disk_as_well():
     assert kept(disk) == lab.log() == [(1, 0), (2, 3), (3, 4)]
 
 
+def test_a_leaders_entries_leave_while_its_disk_works_and_nothing_else_does():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.lead()
+    early = []
+
+    def leave(outbox):
+        early.append((len(disk.entries), sorted(outbox)))
+
+    lab.replica.send_early = leave
+    held = len(disk.entries)
+    lab.propose(b"x")
+    lab.step()
+    assert early == [(held, ["n2", "n3"])]  # before they were safe here
+    assert len(disk.entries) == held + 1  # and they are now
+    lab.propose(b"y")
+    lab.replica.send("n2", {"type": "probe_ack", "id": 1, "term": lab.engine.term})
+    lab.step()
+    assert early[1][1] == ["n3"]  # what has other words to say waits as a whole
+    assert {message["type"] for message in lab.sent("n2")} == {"probe_ack", "append_entries"}
+
+
+def test_a_leader_counts_itself_only_for_what_is_safe_here():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    lab.lead()
+    lab.replica.send_early = lambda _outbox: None
+    committed = lab.engine.commit_index
+    disk.is_full = True
+    lab.propose(b"x")
+    lab.step()
+    lab.acknowledge("n2")  # it arrived there, early
+    lab.pass_s(0.3)
+    assert lab.engine.commit_index == committed
+    assert lab.answers == []
+
+
+def test_no_vote_and_no_word_of_a_new_term_leaves_early():
+    disk = SimDisk("n1")
+    lab = Lab(disk=disk)
+    early = []
+    lab.replica.send_early = early.append
+    lab.step()
+    asked_for_a_vote(lab)
+    assert votes(lab) == [5]
+    lab.follow(term=6, entries=[entry(2, 6)])
+    lab.step()
+    assert lab.sent("n2", "next_node_idx")
+    assert [outbox for outbox in early if outbox] == []
+
+
 # -- a new life ----------------------------------------------------------------------------------
 
 
