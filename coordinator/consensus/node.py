@@ -137,6 +137,7 @@ class ConsensusNode:
         )
         links.cluster_id = self._cluster_id
         self._replica.is_congested = links.is_congested
+        self._replica.send_early = links.send
         await links.start()
         self._links = links
         self._timer = asyncio.create_task(self._tick_forever(), name="raft timer")
