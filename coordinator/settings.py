@@ -5,24 +5,21 @@ unknown key is reported in one go, with its path. It must not open sockets nor r
 the same file gives the same verdict everywhere.
 """
 
-import difflib
 import ipaddress
 import re
 import tomllib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Meta, Struct, field
 
 from coordinator.core.types import NamespaceKind, Policy
 from coordinator.policy import PolicyFields, ShardCount, contradictions, merged
+from coordinator.settings_tree import Faults, build, override
 
-ENVIRONMENT_PREFIX: Final = "SHARD_COORDINATOR__"
 DEFAULT_API_PORT: Final = 7070
 NODE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NAMESPACE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -156,9 +153,9 @@ def parse_settings(text: str, environ: Mapping[str, str]) -> Settings:
         tree = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise SettingsError((f"is not TOML: {fault}",)) from None
-    faults = _Faults()
-    _override(tree, environ, faults)
-    settings: Settings = _built(Settings, tree, "", faults)
+    faults = Faults()
+    override(tree, environ, faults)
+    settings: Settings = build(Settings, tree, "", faults)
     for check in _CHECKS:
         check(settings, faults)
     if faults.found:
@@ -188,23 +185,6 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class _Faults:
-    """Collects what is wrong; knows which paths the environment set."""
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-        self.variables: dict[str, str] = {}
-        self._paths: set[str] = set()
-
-    def add(self, path: str, message: str) -> None:
-        """Record a fault at a path; only the first one there, as others may follow from it."""
-        if path in self._paths:
-            return
-        self._paths.add(path)
-        variable = self.variables.get(path)
-        self.found.append(f"{path}{f' ({variable})' if variable else ''}: {message}")
-
-
 def _text_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -218,115 +198,7 @@ def _text_of(path: Path) -> str:
         raise SettingsError(("is not UTF-8",)) from None
 
 
-def _override(tree: dict[str, Any], environ: Mapping[str, str], faults: _Faults) -> None:
-    """Write the environment's values into the tree, as TOML values where they read as such."""
-    for variable in sorted(environ):
-        if not variable.startswith(ENVIRONMENT_PREFIX):
-            continue
-        *sections, last = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")
-        table, path = tree, ""
-        for section in sections:
-            name = _spelled(table, section)
-            path = f"{path}{name}."
-            below = table.setdefault(name, {})
-            if not isinstance(below, dict):
-                faults.found.append(f"{path[:-1]} ({variable}): is no table with keys of its own")
-                break
-            table = below
-        else:
-            name = _spelled(table, last)
-            table[name] = _value_of(environ[variable])
-            faults.variables[f"{path}{name}"] = variable
-
-
-def _spelled(table: Mapping[str, Any], name: str) -> str:
-    """The key as the file spells it: variables are upper case, keys need not be lower case."""
-    return next((key for key in table if key.upper() == name.upper()), name.lower())
-
-
-def _value_of(text: str) -> object:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-_NOTHING: Final = object()
-"""Stands for a value that could not be built, whose fault is recorded."""
-
-
-def _built(kind: Any, value: Any, path: str, faults: _Faults) -> Any:
-    """The value as its type wants it, or `_NOTHING`; each fault is recorded.
-
-    A faulty part is left out and its default stands in, so that the rest can be checked as well.
-    """
-    kind = _bare(kind)
-    if isinstance(kind, type) and issubclass(kind, Struct):
-        return _built_struct(kind, value, path, faults)
-    if get_origin(kind) is dict:
-        if not isinstance(value, dict):
-            faults.add(path, f"must be a table, not {_named(value)}")
-            return _NOTHING
-        element = get_args(kind)[1]
-        built = {key: _built(element, item, f"{path}.{key}", faults) for key, item in value.items()}
-        return {key: item for key, item in built.items() if item is not _NOTHING}
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as fault:
-        faults.add(path, _sentence(str(fault)))
-        return _NOTHING
-
-
-def _built_struct(kind: type[Struct], value: Any, path: str, faults: _Faults) -> Any:
-    if not isinstance(value, dict):
-        faults.add(path, f"must be a table, not {_named(value)}")
-        return _NOTHING
-    prefix = f"{path}." if path else ""
-    fields = {item.name: item for item in msgspec.structs.fields(kind)}
-    for key in sorted(set(value) - set(fields)):
-        near = difflib.get_close_matches(key, fields, n=1)
-        faults.add(f"{prefix}{key}", "unknown key" + (f"; did you mean {near[0]}?" if near else ""))
-    built: dict[str, Any] = {}
-    for name, item in fields.items():
-        if name in value:
-            built[name] = _built(item.type, value[name], f"{prefix}{name}", faults)
-        elif item.required:
-            faults.add(f"{prefix}{name}", "is missing")
-    built = {name: item for name, item in built.items() if item is not _NOTHING}
-    is_whole = all(name in built for name, item in fields.items() if item.required)
-    return kind(**built) if is_whole else _NOTHING
-
-
-def _bare(kind: Any) -> Any:
-    """The table type inside `Table | UnsetType` or `Annotated[...]`, else the type itself."""
-    if isinstance(kind, UnionType):
-        tables = [
-            arm for arm in get_args(kind) if isinstance(arm, type) and issubclass(arm, Struct)
-        ]
-        return tables[0] if tables else kind
-    return kind
-
-
-def _named(value: object) -> str:
-    match value:
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case list():
-            return "a list"
-        case _:
-            return f"a {type(value).__name__}"
-
-
-def _sentence(message: str) -> str:
-    """A converter's message as the end of "path: …"."""
-    return message[:1].lower() + message[1:].replace("`", "").replace(" | unset", "")
-
-
-def _check_node(settings: Settings, faults: _Faults) -> None:
+def _check_node(settings: Settings, faults: Faults) -> None:
     node = settings.node
     if not node.name:
         faults.add("node.name", "is missing")
@@ -351,7 +223,7 @@ def _check_node(settings: Settings, faults: _Faults) -> None:
         seen[parts] = name
 
 
-def _check_api(settings: Settings, faults: _Faults) -> None:
+def _check_api(settings: Settings, faults: Faults) -> None:
     try:
         host, _ = split_address(settings.api.bind)
     except ValueError as fault:
@@ -371,7 +243,7 @@ def _check_api(settings: Settings, faults: _Faults) -> None:
         faults.add("api.advertised_url", f"{url!r} is not http(s)://HOST[:PORT]")
 
 
-def _check_exposure(settings: Settings, faults: _Faults) -> None:
+def _check_exposure(settings: Settings, faults: Faults) -> None:
     """Off loopback anybody could drain and move: that must be asked for."""
     if settings.security.insecure:
         return
@@ -395,7 +267,7 @@ def _check_exposure(settings: Settings, faults: _Faults) -> None:
             )
 
 
-def _check_certificates(settings: Settings, faults: _Faults) -> None:
+def _check_certificates(settings: Settings, faults: Faults) -> None:
     """All three files or none, and no two members under one name."""
     security, peers = settings.security, settings.node.peers
     files = {
@@ -421,7 +293,7 @@ def _check_certificates(settings: Settings, faults: _Faults) -> None:
         seen[name] = member
 
 
-def _check_namespaces(settings: Settings, faults: _Faults) -> None:
+def _check_namespaces(settings: Settings, faults: Faults) -> None:
     for name, namespace in settings.namespaces.items():
         path = f"namespaces.{name}"
         if not NAMESPACE_NAME.fullmatch(name):
@@ -434,7 +306,7 @@ def _check_namespaces(settings: Settings, faults: _Faults) -> None:
             faults.add(f"{path}.policy.{at}", message)
 
 
-_CHECKS: Final[tuple[Callable[[Settings, _Faults], None], ...]] = (
+_CHECKS: Final[tuple[Callable[[Settings, Faults], None], ...]] = (
     _check_node,
     _check_api,
     _check_exposure,

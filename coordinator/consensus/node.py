@@ -25,7 +25,6 @@ from coordinator.consensus.contract import (
     SlicedMachine,
     StateMachine,
     Status,
-    TransferFailed,
     config_problems,
 )
 from coordinator.consensus.cures.base import Cure
@@ -42,6 +41,7 @@ from coordinator.consensus.cures.port import ClosedPort, OwnLinks
 from coordinator.consensus.cures.quarantine import Quarantine
 from coordinator.consensus.cures.replication import AckTerm, PrefixMatch, ResetOrder
 from coordinator.consensus.cures.transfer_of_state import SnapshotCap
+from coordinator.consensus.handover import Handover
 from coordinator.consensus.library import logger
 from coordinator.consensus.links import Links
 from coordinator.consensus.replica import Replica
@@ -68,10 +68,6 @@ CURES: Final[tuple[type[Cure], ...]] = (
     ClosedPort,
 )
 
-TRANSFER_S: Final = 2.0
-"""A transfer takes one round trip and an election without waiting; then it has failed."""
-OFFER_S: Final = 0.3
-"""An offer that a broken link swallowed is repeated."""
 TIMEOUT_STEP_S: Final = 0.05
 """Time-outs are rounded up to this; the timer that ends them is not finer."""
 
@@ -119,7 +115,7 @@ class ConsensusNode:
         self._told_leader: int | None = None
         self._told_fatal = False
         self._stands_aside = False
-        self._transfer: asyncio.Future[None] | None = None
+        self._handover = Handover(self._replica, self._kick, monotonic)
 
     # Life.
 
@@ -154,8 +150,7 @@ class ConsensusNode:
             await self._links.stop()
         self._give_up("the node stopped")
         self._replica.engine.log.close()
-        if self._transfer is not None and not self._transfer.done():
-            self._transfer.set_result(None)
+        self._handover.stop()
 
     def _give_up(self, why: str) -> None:
         waiting = [future for queue in self._deadlines.values() for _, future in queue]
@@ -284,9 +279,7 @@ class ConsensusNode:
 
         Raises NotLeader, Overloaded or TooLarge (definite: not applied), or OutcomeUnknown.
         """
-        while self._transfer is not None and not self._transfer.done():
-            # A moment later there is another leader, or it is this one again.
-            await asyncio.shield(self._transfer)
+        await self._handover.over()
         if self._is_stopped or self._links is None:
             raise NotLeader(None)
         future = self._loop.create_future()
@@ -336,50 +329,7 @@ class ConsensusNode:
 
     async def transfer_leadership(self, to: str | None = None) -> str:
         """The new leader. Proposals wait meanwhile; raises NotLeader or TransferFailed."""
-        replica = self._replica
-        if not replica.engine.is_leader:
-            raise NotLeader(replica.leader)
-        if self._transfer is not None:
-            raise TransferFailed("another transfer is under way")
-        target = to or self._most_caught_up()
-        if target not in replica.links:
-            raise TransferFailed(f"{target or 'no peer'} is not connected")
-        self._transfer = self._loop.create_future()
-        try:
-            async with asyncio.timeout(TRANSFER_S):
-                await self._hand_over(target)
-        except TimeoutError:
-            raise TransferFailed(f"{target} did not take over in {TRANSFER_S} s") from None
-        finally:
-            if not self._transfer.done():
-                self._transfer.set_result(None)
-            self._transfer = None
-        return target
-
-    async def _hand_over(self, target: str) -> None:
-        replica = self._replica
-        term = replica.engine.term
-        repeat_s = 0.0
-        while replica.leader != target:
-            if self._is_stopped:
-                raise TransferFailed("the node stopped")
-            now = self._monotonic()
-            if now >= repeat_s and replica.offer_leadership(target):
-                repeat_s = now + OFFER_S
-            if replica.engine.term > term and replica.leader not in (None, target):
-                raise TransferFailed(f"{replica.leader} leads instead")
-            self._kick()
-            await asyncio.sleep(0.005)
-
-    def _most_caught_up(self) -> str | None:
-        replica = self._replica
-        match = replica.engine.match_index
-        candidates = [
-            (match.get(replica.members[peer], 0), peer)
-            for peer in sorted(replica.links)
-            if not replica.peer_is_quarantined(peer)
-        ]
-        return max(candidates)[1] if candidates else None
+        return await self._handover.to(to)
 
     def set_cluster_id(self, cluster_id: str) -> None:
         """The state machine learned it; links of other clusters end."""
