@@ -22,7 +22,7 @@ from coordinator.core.commands import (
     Refused,
 )
 from coordinator.core.namespace import NamespaceImage, NamespaceState
-from coordinator.core.state import ClusterImage, ClusterState
+from coordinator.core.state import ClusterImage, ClusterState, MovedMember
 from coordinator.core.types import CloseCause, Cordon, Drain, Executor, Namespace, Shard
 
 FORMAT: Final = 1
@@ -118,6 +118,7 @@ _Closed = tuple[str, str, CloseCause]
 _PARTS: Final[dict[str, Any]] = {
     "head": _Head,
     "once": list[_OnceRow],
+    "moved": list[MovedMember],
     "namespace": _Space,
     "executors": list[Executor],
     "drains": list[Drain],
@@ -141,6 +142,8 @@ def encode_snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
     yield "head", _Head(FORMAT, image.cluster_id, image.next_epoch, image.next_revision)
+    if image.moved:
+        yield "moved", image.moved
     for once in _slices(image.once):
         yield "once", [_remember(*entry) for entry in once]
     for namespace in image.namespaces:
@@ -163,6 +166,7 @@ class _Reading:
 
     head: _Head | None = None
     once: list[tuple[str, str, Outcome]] = field(default_factory=list)
+    moved: list[MovedMember] = field(default_factory=list)
     namespaces: list[NamespaceState] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     parts: int = 0
@@ -179,6 +183,8 @@ class _Reading:
                 )
             case "once":
                 self.once += [(row.key, row.digest, _recall(row)) for row in body]
+            case "moved":
+                self.moved += body
             case "namespace":
                 image = NamespaceImage(body.info, body.revision, (), (), (), (), ())
                 self.namespaces.append(NamespaceState.from_image(image))
@@ -230,6 +236,7 @@ def read_snapshot(parts: Iterable[bytes]) -> Generator[None, None, ClusterState]
         next_revision=head.next_revision,
         once=tuple(reading.once),
         namespaces=(),
+        moved=tuple(reading.moved),
     )
     return ClusterState.of(image, reading.namespaces)
 

@@ -52,6 +52,7 @@ def rich() -> ClusterState:
     applied(state, c.PauseBalancer(namespace=NS, reason="r", by="ops", at_ms=1, until_ms=2))
     applied(state, create(name="other", policy=Policy(lease_ttl_s=3.0)))
     applied(state, c.Once(key="k", digest="d", command=close("e1")))
+    applied(state, c.MoveMember(node="n1", raft="10.0.0.1:1", api="http://10.0.0.1"))
     refused(state, c.Once(key="k2", digest="d", command=declare("9")))
     return state
 

@@ -339,6 +339,15 @@ class ResumeBalancer:
     namespace: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveMember:
+    """A member's next process is at another address; the one at the former counts no more."""
+
+    node: str
+    raft: str
+    api: str
+
+
 NamespaceCommand = (
     SetPolicy
     | SettleLease
@@ -367,7 +376,7 @@ NamespaceCommand = (
     | PauseBalancer
     | ResumeBalancer
 )
-ClusterCommand = Bootstrap | CreateNamespace | DeleteNamespace
+ClusterCommand = Bootstrap | CreateNamespace | DeleteNamespace | MoveMember
 Command = ClusterCommand | NamespaceCommand
 
 

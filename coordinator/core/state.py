@@ -11,9 +11,11 @@ from typing import Final
 from coordinator.core.commands import (
     Applied,
     Bootstrap,
+    Command,
     CreateNamespace,
     DeleteNamespace,
     Entry,
+    MoveMember,
     NamespaceCommand,
     Once,
     Outcome,
@@ -33,6 +35,25 @@ NAMESPACES_MAX: Final = 1_000
 """Each costs a leader pass and a planner; a runaway of made-up names ends here."""
 
 
+MEMBERS_MAX: Final = 32
+"""Moved members; a cluster has three to seven, and each is named once."""
+
+ADDRESS_CHARS_MAX: Final = 261
+"""A host name of 253 characters with brackets and a port."""
+URL_CHARS_MAX: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class MovedMember:
+    """Where a member is since it was moved."""
+
+    node: str
+    raft: str
+    api: str
+    revision: int
+    """Of the move: the highest says where it is now."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
     """All that a snapshot holds."""
@@ -42,16 +63,18 @@ class ClusterImage:
     next_revision: int
     once: tuple[tuple[str, str, Outcome], ...]
     namespaces: tuple[NamespaceImage, ...]
+    moved: tuple[MovedMember, ...] = ()
 
 
 class ClusterState:
     """Namespaces, the epoch counter, the revision counter and remembered idempotency keys."""
 
-    __slots__ = ("_once", "cluster_id", "namespaces", "next_epoch", "next_revision")
+    __slots__ = ("_once", "cluster_id", "moved", "namespaces", "next_epoch", "next_revision")
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.namespaces: dict[str, NamespaceState] = {}
+        self.moved: dict[str, MovedMember] = {}
         self.next_epoch = 1
         self.next_revision = 1
         self._once: dict[str, tuple[str, Outcome]] = {}
@@ -83,6 +106,8 @@ class ClusterState:
                 return self._check_create(entry)
             case DeleteNamespace():
                 return self._check_delete(entry)
+            case MoveMember():
+                return self._check_move(entry)
             case _:
                 return self._decide(entry)[1]
 
@@ -97,9 +122,7 @@ class ClusterState:
             f"idempotency key {once.key!r} came with another request before",
         )
 
-    def _apply(
-        self, command: Bootstrap | CreateNamespace | DeleteNamespace | NamespaceCommand
-    ) -> Outcome:
+    def _apply(self, command: Command) -> Outcome:
         match command:
             case Bootstrap():
                 outcome = self._check_bootstrap(command)
@@ -116,6 +139,11 @@ class ClusterState:
                 outcome = self._check_delete(command)
                 if isinstance(outcome, Applied):
                     del self.namespaces[command.namespace]
+                return outcome
+            case MoveMember(node=node, raft=raft, api=api):
+                outcome = self._check_move(command)
+                if isinstance(outcome, Applied) and outcome.created:
+                    self.moved[node] = MovedMember(node, raft, api, self._take_revision())
                 return outcome
             case _:
                 draft, outcome = self._decide(command)
@@ -192,6 +220,20 @@ class ClusterState:
             )
         return Applied(resource=command.namespace)
 
+    def _check_move(self, command: MoveMember) -> Outcome:
+        node, raft, api = command.node, command.raft, command.api
+        if not (node and 0 < len(raft) <= ADDRESS_CHARS_MAX and 0 < len(api) <= URL_CHARS_MAX):
+            return Refused(Reason.INVALID, "a member needs a name, an address and a URL")
+        at = self.moved.get(node)
+        if at is not None and (at.raft, at.api) == (raft, api):
+            return Applied(resource=node)
+        for other in self.moved.values():
+            if other.node != node and other.raft == raft:
+                return Refused(Reason.CONFLICT, f"{raft} is the address of {other.node}")
+        if at is None and len(self.moved) >= MEMBERS_MAX:
+            return Refused(Reason.QUOTA_EXCEEDED, f"{MEMBERS_MAX} members were moved already")
+        return Applied(resource=node, created=True)
+
     def image(self) -> ClusterImage:
         """All of it as it is now."""
         return self._image(tuple(n.image() for n in self.namespaces.values()))
@@ -207,6 +249,7 @@ class ClusterState:
             next_revision=self.next_revision,
             once=tuple((key, digest, o) for key, (digest, o) in self._once.items()),
             namespaces=namespaces,
+            moved=tuple(self.moved.values()),
         )
 
     @classmethod
@@ -223,6 +266,7 @@ class ClusterState:
         state.next_revision = image.next_revision
         state._once = {key: (digest, outcome) for key, digest, outcome in image.once}
         state.namespaces = {n.info.name: n for n in namespaces}
+        state.moved = {member.node: member for member in image.moved}
         return state
 
     def check_invariants(self) -> list[str]:
@@ -235,4 +279,9 @@ class ClusterState:
                 wrong.append(f"{name}: epoch {newest} was never handed out")
             if namespace.revision >= self.next_revision:
                 wrong.append(f"{name}: revision {namespace.revision} was never handed out")
+        wrong.extend(
+            f"{member.node}: revision {member.revision} was never handed out"
+            for member in self.moved.values()
+            if member.revision >= self.next_revision
+        )
         return wrong

@@ -59,6 +59,9 @@ _POOLS: dict[str, Sequence[Any]] = {
     "cluster_id": ("one", "two", ""),
     "epoch_base": (1_000, 0, -1, 2**53 - 1, 2**53, 2**63 - 1),
     "target": EXECUTORS + HOSTS,
+    "node": ("n1", "n2", ""),
+    "raft": ("10.0.0.1:1", "10.0.0.2:1", ""),
+    "api": ("http://a", "http://b"),
     "policy": tuple(
         Policy(lease_ttl_s=ttl_s, handoff=HandoffPolicy(warmup=warmup), max_shards=most)
         for ttl_s in (10.0, 1.0)

@@ -5,7 +5,7 @@ import pytest
 from coordinator.core import commands as c
 from coordinator.core import state as state_module
 from coordinator.core.commands import Reason
-from coordinator.core.state import NAMESPACES_MAX, ONCE_MAX, ClusterState
+from coordinator.core.state import MEMBERS_MAX, NAMESPACES_MAX, ONCE_MAX, ClusterState
 from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, Cause, NamespaceKind, Placement, Policy
 from tests.core.builders import (
     EPOCH_BASE,
@@ -143,6 +143,56 @@ def test_namespaces_do_not_touch_each_other_even_when_one_name_begins_the_other(
     assert space(state, NS + "2").image() == before
 
 
+# -- members that move -------------------------------------------------------------------------
+
+
+def moved(node: str = "n1", raft: str = "10.0.0.1:1", api: str = "http://a") -> c.MoveMember:
+    return c.MoveMember(node=node, raft=raft, api=api)
+
+
+def test_a_moved_member_is_where_it_was_moved_last_and_each_move_is_newer() -> None:
+    state = bootstrapped()
+    assert applied(state, moved()) == c.Applied(resource="n1", created=True)
+    first = state.moved["n1"].revision
+    assert applied(state, moved(raft="10.0.0.2:1")).created
+    assert state.moved["n1"].raft == "10.0.0.2:1"
+    assert state.moved["n1"].revision > first
+    assert ClusterState.from_image(state.image()).image() == state.image()
+    assert state.check_invariants() == []
+    state.next_revision = 1
+    assert "n1: revision 2 was never handed out" in state.check_invariants()
+
+
+def test_a_move_to_where_a_member_is_changes_nothing() -> None:
+    state = bootstrapped()
+    applied(state, moved())
+    image = state.image()
+    assert applied(state, moved()) == c.Applied(resource="n1")
+    assert state.image() == image
+
+
+@pytest.mark.parametrize(
+    "command",
+    [moved(node=""), moved(raft=""), moved(api=""), moved(raft="h" * 262), moved(api="h" * 513)],
+)
+def test_a_move_needs_a_name_an_address_and_a_url_of_bounded_length(command: c.MoveMember) -> None:
+    assert refused(bootstrapped(), command).reason is Reason.INVALID
+
+
+def test_two_members_cannot_move_to_one_address() -> None:
+    state = bootstrapped()
+    applied(state, moved())
+    assert refused(state, moved("n2")).reason is Reason.CONFLICT
+
+
+def test_the_table_of_moved_members_is_bounded_and_those_in_it_can_move_on() -> None:
+    state = bootstrapped()
+    for number in range(MEMBERS_MAX):
+        applied(state, moved(f"n{number}", f"h:{number}"))
+    assert refused(state, moved("more", "h:99")).reason is Reason.QUOTA_EXCEEDED
+    assert applied(state, moved("n1", "h:99")).created
+
+
 # -- dry runs and remembered requests ----------------------------------------------------------
 
 
@@ -153,6 +203,7 @@ def test_a_dry_run_of_any_kind_changes_nothing() -> None:
         c.Bootstrap(cluster_id="x", epoch_base=1),
         create(name="more"),
         c.DeleteNamespace(namespace=NS, force=True),
+        moved(),
         close("e1"),
         once(close("e1")),
     ):
