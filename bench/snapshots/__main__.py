@@ -66,7 +66,8 @@ class Member:
                 future.set_exception(RuntimeError(f"{self.name} ended"))
 
     async def ask(self, do: str, timeout_s: float = 30.0, **details: Any) -> dict[str, Any]:
-        assert self._process is not None and self._process.stdin is not None
+        assert self._process is not None
+        assert self._process.stdin is not None
         number = next(self._ids)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         order = json.dumps({"id": number, "do": do, **details})
@@ -124,7 +125,8 @@ class Run:
         for key in ("stall_max_ms", "stall_p99_ms", "wall_max_ms", "wall_p99_ms"):
             self.row(f"{phase}_{key.removesuffix('_ms')}", worst[key], "ms")
         progress(
-            f"{phase:10} stall max {worst['stall_max_ms']:6.1f} ms  p99 {worst['stall_p99_ms']:5.1f}"
+            f"{phase:10} stall max {worst['stall_max_ms']:6.1f} ms"
+            f"  p99 {worst['stall_p99_ms']:5.1f}"
             f"   wall max {worst['wall_max_ms']:6.1f}  p99 {worst['wall_p99_ms']:5.1f}"
         )
         self.must(
@@ -224,8 +226,6 @@ async def measure(shards: int, entries: int, folder: Path) -> Run:
             await run.go()
         except (TimeoutError, RuntimeError) as failure:
             run.broken.append(f"{type(failure).__name__}: {failure}")
-            for path in sorted(folder.glob("*.log")):
-                progress(f"{path.stem}: {path.read_text(errors='replace')[-2000:]}")
         return run
 
 
@@ -237,6 +237,8 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="shard-coordinator-bench-") as folder:
         run = asyncio.run(measure(asked.shards, asked.entries, Path(folder)))
+        for path in sorted(Path(folder).glob("*.log")) if run.broken else ():
+            progress(f"{path.stem}: {path.read_text(errors='replace')[-2000:]}")
     publish(
         run.rows,
         {"ok": not run.broken, "shards": asked.shards, "broken": run.broken},

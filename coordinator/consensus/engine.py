@@ -1,4 +1,4 @@
-"""PySyncObj with names for its private parts, and the four methods it is steered by.
+"""PySyncObj with names for its private parts, and the five methods it is steered by.
 
 Decides nothing about Raft. Every name used here is compared with the installed library by the
 contract tests.
@@ -6,7 +6,7 @@ contract tests.
 
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from pysyncobj import SyncObj, SyncObjConf
 
@@ -18,8 +18,15 @@ from coordinator.consensus.library import (
     Answer,
     Member,
     Port,
+    read_clock,
 )
 from coordinator.consensus.memory_log import MemoryLog
+
+APPLY_S: Final = 0.01
+"""Of one step: a node that comes back has a backlog to apply, and its loop must turn."""
+SHARE_ENTRIES: Final = 64
+SHARE_BYTES: Final = 16 << 10
+"""So much is applied between two looks at the clock: a millisecond or two."""
 
 
 class _NoPoller:
@@ -30,7 +37,7 @@ class _NoPoller:
 
 
 class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
-    """PySyncObj with names for its private parts; the four overridden ones are its seams."""
+    """PySyncObj with names for its private parts; the five overridden ones are its seams."""
 
     def __init__(
         self,
@@ -83,6 +90,36 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
         if command[0] != REGULAR:
             return None
         return self._apply(self.applied_index + 1, command[1:])
+
+    def _SyncObj__applyLogEntries(self) -> bool:
+        # All that is committed, but no longer than a step may take: the next step goes on.
+        committed = self.commit_index
+        end_s = read_clock() + APPLY_S
+        before = -1
+        while before < self.applied_index < committed:
+            before = self.applied_index
+            self._SyncObj__raftCommitIndex = self._share_end(committed)
+            try:
+                super()._SyncObj__applyLogEntries()
+            finally:
+                self._SyncObj__raftCommitIndex = committed
+            if read_clock() >= end_s:
+                break
+        return False  # when to replicate is the replica's business
+
+    def _share_end(self, committed: int) -> int:
+        """Up to where to apply before the clock is looked at."""
+        applied = self.applied_index
+        if committed - applied <= 1:
+            return committed
+        position = applied + 1 - self.first_index
+        size, count = 0, 0
+        for entry in self.log[position : position + SHARE_ENTRIES]:
+            if applied + count >= committed or size > SHARE_BYTES:
+                break
+            size += len(entry[0])
+            count += 1
+        return min(committed, applied + max(count, 1))
 
     def _SyncObj__connectedToAnyone(self) -> bool:
         # Asked exactly when the election deadline has passed, before standing.
@@ -188,6 +225,11 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
         """Highest index that the state machine has seen."""
         index: int = self._SyncObj__raftLastApplied
         return index
+
+    @property
+    def is_behind(self) -> bool:
+        """More is committed than the last step could apply."""
+        return self.applied_index < self.commit_index
 
     @property
     def no_op_index(self) -> int:

@@ -51,7 +51,8 @@ class _Clock:
     source: Callable[[], float] = staticmethod(time.monotonic)
 
 
-def _read_clock() -> float:
+def read_clock() -> float:
+    """The time of whoever steps."""
     return _Clock.source()
 
 
@@ -60,7 +61,7 @@ def use_clock(source: Callable[[], float]) -> None:
     _Clock.source = source
 
 
-_syncobj.monotonicTime = _read_clock
+_syncobj.monotonicTime = read_clock
 _syncobj.pickle = codec.PickleStandIn
 _serializer.pickle = codec.PickleStandIn
 

@@ -134,6 +134,7 @@ class ConsensusNode:
         links.cluster_id = self._cluster_id
         self._replica.is_congested = links.is_congested
         self._replica.send_early = links.send
+        links.outvoted = self._outvoted
         await links.start()
         self._links = links
         self._timer = asyncio.create_task(self._tick_forever(), name="raft timer")
@@ -197,8 +198,8 @@ class ConsensusNode:
         for future, result, error in answers:
             self._settle(future, result, error)
         self._tell()
-        if replica.engine.log.is_behind:
-            self._kick()  # a share for the disk waits, and nothing else may bring a step soon
+        if replica.engine.log.is_behind or replica.engine.is_behind:
+            self._kick()  # a share of something waits, and nothing else may bring a step soon
 
     def _stand_aside(self) -> None:
         """Nothing can be kept: nobody is answered, and the links end so that others go on."""
@@ -330,6 +331,16 @@ class ConsensusNode:
     async def transfer_leadership(self, to: str | None = None) -> str:
         """The new leader. Proposals wait meanwhile; raises NotLeader or TransferFailed."""
         return await self._handover.to(to)
+
+    def _outvoted(self) -> None:
+        # In memory the survivor may hold the better state, and a restart would lose it.
+        log = self._replica.engine.log
+        if log.is_durable:
+            self._replica.fail(
+                f"{log.path} belongs to cluster {self._cluster_id}, a majority of the members to "
+                "another: set storage.dir right, or move its folder away and start again"
+            )
+            self._kick()
 
     def set_cluster_id(self, cluster_id: str) -> None:
         """The state machine learned it; links of other clusters end."""
