@@ -52,6 +52,9 @@ class Owner(Protocol):
     def hello_to(self, peer: str) -> Hello:
         """What this node says of itself."""
 
+    def refused(self, peer: str, refusal: Refusal) -> None:
+        """A hello was not admitted, here or there."""
+
     def admit_unidentified(self, link: "Link") -> None:
         """One more stranger."""
 
@@ -181,7 +184,7 @@ class Link(asyncio.Protocol):
         self._owner.link_up(self, said)
 
     def _refuse(self, peer: str, refusal: Refusal) -> None:
-        self._owner.tell("link_refused", peer, refusal.reason)
+        self._owner.refused(peer, refusal)
         if self._dialled is None:
             self.write((encode_refusal(refusal),))
         self.close()

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from coordinator.consensus.addresses import Addresses, Moved, decode_moved
 from coordinator.consensus.certificates import LOOK_EVERY_S, Certificates
 from coordinator.consensus.codec import Message, pack
 from coordinator.consensus.contract import ConsensusConfig, ConsensusError
@@ -16,6 +17,7 @@ from coordinator.consensus.handshake import (
     TEXT_MAX,
     Hello,
     Refusal,
+    check_formats,
     check_hello,
     is_loopback,
     split_address,
@@ -37,21 +39,30 @@ class Links:
         policy: LinkPolicy,
         *,
         rng: random.Random,
+        noted_moves: str | None,
         opened: Callable[[str], None],
         shut: Callable[[str], None],
         received: Callable[[str, Message], None],
         read: Callable[[], None],
+        moved: Callable[[str], None],
     ) -> None:
         self.config = config
+        self.addresses = Addresses(config.name, config.peers, noted_moves)
+        self.format_in_force = 0
         self.policy = policy
         self.loop = asyncio.get_running_loop()
         self.cluster_id: str | None = None
         self.api_urls: dict[str, str] = {}
         self.up: dict[str, Link] = {}
+        self.foreign: set[str] = set()
+        """Peers that were last seen in another cluster."""
+        self.outvoted: Callable[[], None] = lambda: None
+        """Called when a majority of the members was."""
         self._rng = rng
         self._opened = opened
         self._shut = shut
         self._received = received
+        self._note_moves = moved
         self.read = read
         self._certificates: Certificates | None = None
         self._unidentified: list[Link] = []
@@ -62,7 +73,7 @@ class Links:
 
     async def start(self) -> None:
         """Binds the own address and dials; raises ConsensusError when it cannot or must not."""
-        address = self.config.peers[self.config.name]
+        address = self.config.raft_bind or self.config.peers[self.config.name]
         host, port = split_address(address)
         if self.policy.certificates is not None:
             self._certificates = Certificates(self.policy.certificates, self.config.name)
@@ -114,7 +125,7 @@ class Links:
             delay_s = min(delay_s * 2, self.policy.redial_max_s)
 
     async def _connect(self, peer: str) -> Link | None:
-        host, port = split_address(self.config.peers[peer])
+        host, port = split_address(self.addresses.of(peer))
         try:
             async with asyncio.timeout(self.policy.connect_s):
                 _, link = await self.loop.create_connection(lambda: Link(self, peer), host, port)
@@ -127,7 +138,16 @@ class Links:
 
     def hello_to(self, peer: str) -> Hello:
         """What this node says of itself."""
-        return Hello(self.config.name, peer, self.cluster_id, self.config.api_url)
+        config = self.config
+        return Hello(
+            config.name,
+            peer,
+            self.cluster_id,
+            config.api_url,
+            address=config.peers[config.name],
+            moved=self.addresses.moved,
+            formats=config.formats,
+        )
 
     def secure(self, *, is_server: bool) -> Session | None:
         """A TLS session for a new connection; None on a plaintext port."""
@@ -155,12 +175,25 @@ class Links:
             return Refusal(f"{hello.name} answers at the address of {dialled}")
         if not self.policy.checks_cluster and hello.name in self.config.peers:
             return None
-        return check_hello(
+        refusal = check_hello(
             hello,
             own_name=self.config.name,
             members=self.config.peers,
             cluster_id=self.cluster_id,
         )
+        if refusal is not None:
+            return refusal
+        self.learn_moves(hello.moved)  # first: it may know better where it is itself
+        fault = self.addresses.fault(hello.name, hello.address)
+        return check_formats(hello, self.format_in_force) if fault is None else Refusal(fault)
+
+    def refused(self, peer: str, refusal: Refusal) -> None:
+        """Tells of it, and counts who is in another cluster."""
+        self.tell("link_refused", peer, refusal.reason)
+        if refusal.is_foreign and peer in self.config.peers:
+            self.foreign.add(peer)
+            if len(self.foreign) * 2 > len(self.config.peers):
+                self.outvoted()
 
     def admit_unidentified(self, link: Link) -> None:
         """Keeps a few strangers; the oldest gives way to the newest."""
@@ -177,6 +210,7 @@ class Links:
         if former is not None:
             former.abort()
         self.up[peer] = link
+        self.foreign.discard(peer)
         self.api_urls[peer] = hello.api_url
         logger.info("link_up node=%s peer=%s", self.config.name, peer)
         self._opened(peer)
@@ -193,8 +227,12 @@ class Links:
             self._shut(peer)
 
     def deliver(self, link: Link, message: Message) -> None:
-        """Hands a message on; a ping has done its work by arriving."""
-        if message["type"] == "ping" or link.hello is None:
+        """Hands a message on; a ping has done its work by arriving, unless it tells of a move."""
+        if message["type"] == "ping":
+            if "moved" in message:
+                self.learn_moves(decode_moved(message["moved"]))
+            return
+        if link.hello is None:
             return
         try:
             self._received(link.hello.name, message)
@@ -219,16 +257,42 @@ class Links:
     def set_cluster_id(self, cluster_id: str) -> None:
         """Checked from now on, also on the links that are up."""
         self.cluster_id = cluster_id
+        self._check_again()
+
+    def _check_again(self) -> None:
         for link in list(self.up.values()):
             refusal = self.check(link.hello, None, None) if link.hello else None
             if refusal is not None:
                 self.tell("link_refused", link.hello.name if link.hello else "", refusal.reason)
                 link.abort()
 
+    def set_format(self, in_force: int) -> None:
+        """The newest format of entries that was used; whoever does not read it is no member now."""
+        if in_force > self.format_in_force:
+            self.format_in_force = in_force
+            self._check_again()
+
+    def learn_moves(self, moved: Moved) -> None:
+        """Members are elsewhere: their former links end, and this node dials where they are."""
+        before = dict(self.addresses.moved)
+        self.addresses.learn(moved)
+        if self.addresses.moved == before:
+            return
+        self._note_moves(self.addresses.note())
+        self._check_again()
+        told = pack({"type": "ping", "moved": dict(self.addresses.moved)})
+        for link in list(self.up.values()):
+            link.write((told,))
+
     def sever(self) -> None:
         """Ends every link at once; they come back by themselves."""
         for link in list(self.up.values()):
             link.abort()
+
+    def hello_of(self, peer: str) -> Hello | None:
+        """What a connected peer said of itself."""
+        link = self.up.get(peer)
+        return None if link is None else link.hello
 
     def last_heard_age_s(self, peer: str) -> float | None:
         """Since anything at all was heard of this peer."""

@@ -170,3 +170,25 @@ async def test_a_leader_whose_disk_fills_up_gives_way_says_so_and_comes_back(tmp
 async def same_digest(nodes):
     seen = [await nodes.sight(name, "?digest=true") for name in nodes.names]
     return None not in seen and len({(one.applied_index, one.digest) for one in seen}) == 1
+
+
+async def test_a_journal_of_another_cluster_ends_its_node_and_disturbs_nobody(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    async with three(tmp_path / "a") as (first, _), three(tmp_path / "b") as (second, processes):
+        for nodes in (first, second):
+            await nodes.start_all()
+        foreign = (await first.sight("n2")).cluster_id
+        own = (await second.sight("n1")).cluster_id
+        assert foreign != own
+        for nodes in (first, second):
+            await nodes.kill("n2")
+        shutil.rmtree(second.journal("n2"))
+        shutil.copytree(first.journal("n2"), second.journal("n2"))
+        await second.start("n2")
+        async with asyncio.timeout(15):
+            assert await processes.running["n2"].wait() == 1
+        told = (tmp_path / "b" / "n2.log").read_text()
+        assert f"journal.sqlite belongs to cluster {foreign}, a majority of the members" in told
+        assert await second.first_write("undisturbed") < 2.0
+        assert (await second.sight("n1")).cluster_id == own
