@@ -198,8 +198,8 @@ class ConsensusNode:
         for future, result, error in answers:
             self._settle(future, result, error)
         self._tell()
-        if replica.engine.log.is_behind:
-            self._kick()  # a share for the disk waits, and nothing else may bring a step soon
+        if replica.engine.log.is_behind or replica.engine.is_behind:
+            self._kick()  # a share of something waits, and nothing else may bring a step soon
 
     def _stand_aside(self) -> None:
         """Nothing can be kept: nobody is answered, and the links end so that others go on."""
