@@ -14,7 +14,9 @@ What colleagues of a scenario use:
 nobody and kills the node; `SimDisk` then holds what a new life finds. A crash between two steps
 needs no fault: all that a step changed is kept before its messages leave. After DiskLost the
 replica has `fatal` set: the node is to be killed, as the product's process ends. While the disk
-is full the replica has `disk_fault` set, sends nothing and hears nothing.
+is full the replica has `disk_fault` set, sends nothing and hears nothing. With `Replica.send_early`
+set to what sends, as the product sets it, a leader's entries leave before their commit: after
+CUT_BEFORE the others may hold what the leader lost.
 
 Why nothing is torn here: the last commit of a crashed process is whole or absent, because each
 frame of SQLite's write-ahead file carries a checksum and only a complete, last frame commits.
