@@ -91,6 +91,9 @@ async def run(
             found.moves = fleet.moves
             found.faults += fleet_faults(fleet)
             found.lease_left_min_s = lease_left_min_s(folder)
+        except (TimeoutError, RuntimeError):
+            progress(tail_of_logs(folder))
+            raise
         finally:
             await fleet.close()
     return found
@@ -115,6 +118,15 @@ async def one_kill(
     found.faults += await registers.faults()
     await nodes.start(leader)
     await nodes.ready([leader])
+
+
+def tail_of_logs(folder: Path) -> str:
+    """The last words of every process."""
+    return "\n".join(
+        f"{path.stem}: {line}"
+        for path in sorted(folder.glob("*.log"))
+        for line in path.read_text(errors="replace").splitlines()[-15:]
+    )
 
 
 def fleet_faults(fleet: Fleet) -> list[str]:
