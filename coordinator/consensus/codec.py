@@ -12,8 +12,8 @@ import msgpack
 FRAME_BYTES_MAX: Final = 8 << 20
 """Above the largest append: a 2 MiB batch, its last entry of 1 MiB, and the entries' framing."""
 FRAME_HEADER_BYTES: Final = 4
-HANDSHAKE_BYTES_MAX: Final = 4096
-"""A stranger may make us hold this much."""
+HANDSHAKE_BYTES_MAX: Final = 16 << 10
+"""A stranger may make us hold this much: a hello that tells of every moved member."""
 
 Message = dict[str, Any]
 
@@ -68,6 +68,7 @@ OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "apply_command": {"request_id": _INT},
     "apply_command_response": {"error": _INT, "log_idx": _INT, "log_term": _INT},
     "request_vote": {"transfer": _BOOL},
+    "ping": {"moved": _MAP},
 }
 _STAMP: Final = {"type": _STR, "stamp": _INT}
 

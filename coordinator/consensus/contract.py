@@ -72,6 +72,10 @@ class ConsensusConfig:
     """Member name -> "host:port" of its Raft port."""
     api_url: str
     """Told to peers in the handshake, so that any node can name the leader's API."""
+    raft_bind: str = ""
+    """Where to listen, if that is not where peers find this node: a wildcard in a container."""
+    formats: tuple[int, int] = (1, 1)
+    """Oldest and newest format of entries and snapshots that the state machine reads."""
     bootstrap: bool = False
     """The operator's override: found the cluster with a majority of empty members."""
     election_timeout_s: tuple[float, float] = (0.5, 1.0)
@@ -135,6 +139,8 @@ class PeerStatus:
     """Highest index known to be on that node; only the leader knows."""
     last_heard_age_s: float | None
     quarantined: bool
+    formats: tuple[int, int] | None = None
+    """What it said that it reads, if it is connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,10 @@ class Status:
     """memory or journal."""
     disk_fault: str | None = None
     """Why nothing can be kept at the moment; such a node answers nothing from its state."""
+    formats: tuple[int, int] = (1, 1)
+    """Formats of entries that this node reads."""
+    format_in_force: int = 0
+    """The newest format that was used; 0 before the first entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +209,13 @@ class OutcomeUnknown(ConsensusError):  # noqa: N818 - an outcome, not a fault
 
 class ProbeTimeout(ConsensusError):  # noqa: N818 - an outcome, not a fault
     """No majority confirmed the leadership in time."""
+
+
+class UnknownEntry(ConsensusError):  # noqa: N818 - says what the bytes are
+    """What `apply` and `prepare` raise on bytes of a version that this node does not read.
+
+    Fatal: others read them, so to go on without would be another history.
+    """
 
 
 class TransferFailed(ConsensusError):  # noqa: N818 - an outcome, not a fault

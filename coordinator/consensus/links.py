@@ -263,7 +263,7 @@ class Links:
         for link in list(self.up.values()):
             refusal = self.check(link.hello, None, None) if link.hello else None
             if refusal is not None:
-                self.tell("link_refused", link.hello.name if link.hello else "", refusal.reason)
+                self.refused(link.hello.name if link.hello else "", refusal)
                 link.abort()
 
     def set_format(self, in_force: int) -> None:

@@ -103,6 +103,8 @@ class ConsensusNode:
         )
         self._monotonic = monotonic
         self._cluster_id = self._replica.engine.log.notes.get("cluster_id")
+        self._format_in_force = 0
+        self._moved: dict[str, tuple[int, str]] = {}
         self._links: Links | None = None
         self._timer: asyncio.Task[None] | None = None
         self._is_scheduled = False
@@ -126,12 +128,16 @@ class ConsensusNode:
             self.config,
             self._replica.link_policy,
             rng=self._rng,
+            noted_moves=self._replica.engine.log.notes.get("moved"),
             opened=self._opened,
             shut=self._shut,
             received=self._replica.receive,
             read=self._step,
+            moved=partial(self._replica.engine.log.note, "moved"),
         )
         links.cluster_id = self._cluster_id
+        links.set_format(self._format_in_force)
+        links.learn_moves(self._moved)
         self._replica.is_congested = links.is_congested
         self._replica.send_early = links.send
         links.outvoted = self._outvoted
@@ -349,6 +355,29 @@ class ConsensusNode:
         if self._links is not None:
             self._links.set_cluster_id(cluster_id)
 
+    def set_address(self, member: str, address: str, revision: int) -> None:
+        """A member was moved: peers are dialled there, and its former process is no peer."""
+        self._moved[member] = (revision, address)
+        if self._links is not None:
+            self._links.learn_moves(self._moved)
+
+    def set_format(self, in_force: int) -> None:
+        """The state machine used this format of entries: every member must read it from now on."""
+        self._format_in_force = in_force
+        if self._links is not None:
+            self._links.set_format(in_force)
+
+    @property
+    def format_for_all(self) -> int:
+        """The newest format that may be proposed: every member reads it, as they say now."""
+        told = [self.config.formats]
+        for peer in self._replica.peers:
+            hello = self._links.hello_of(peer) if self._links is not None else None
+            if hello is None:  # it may come back as any version
+                return max(self._format_in_force, self.config.formats[0])
+            told.append(hello.formats)
+        return max(self._format_in_force, min(newest for _, newest in told))
+
     def refresh_certificates(self) -> None:
         """The files of the certificates changed; new links use what they hold now."""
         if self._links is not None:
@@ -366,4 +395,4 @@ class ConsensusNode:
 
     def status(self) -> Status:
         """The view of this node at this moment."""
-        return describe(self._replica, self._links, self._cluster_id)
+        return describe(self._replica, self._links, self._cluster_id, self._format_in_force)

@@ -10,7 +10,9 @@ from coordinator.consensus.replica import Replica
 ROLES = ("follower", "candidate", "leader")
 
 
-def describe(replica: Replica, links: Links | None, cluster_id: str | None) -> Status:
+def describe(
+    replica: Replica, links: Links | None, cluster_id: str | None, format_in_force: int
+) -> Status:
     """The node's view of itself and its cluster."""
     replica.look_at_clock()
     engine, snapshots = replica.engine, replica.snapshots
@@ -32,6 +34,8 @@ def describe(replica: Replica, links: Links | None, cluster_id: str | None) -> S
         leader_contact_age_s=replica.leader_contact_age_s,
         storage="journal" if engine.log.is_durable else "memory",
         disk_fault=replica.disk_fault,
+        formats=replica.config.formats,
+        format_in_force=format_in_force,
         peers=tuple(_describe_peer(replica, links, peer) for peer in replica.peers),
     )
 
@@ -39,12 +43,14 @@ def describe(replica: Replica, links: Links | None, cluster_id: str | None) -> S
 def _describe_peer(replica: Replica, links: Links | None, peer: str) -> PeerStatus:
     engine = replica.engine
     match_index = engine.match_index.get(replica.members[peer]) if engine.is_leader else None
+    hello = None if links is None else links.hello_of(peer)
     return PeerStatus(
         name=peer,
-        address=replica.config.peers[peer],
+        address=replica.config.peers[peer] if links is None else links.addresses.of(peer),
         connected=peer in replica.links,
         api_url=None if links is None else links.api_urls.get(peer),
         match_index=match_index,
         last_heard_age_s=None if links is None else links.last_heard_age_s(peer),
         quarantined=replica.peer_is_quarantined(peer),
+        formats=None if hello is None else hello.formats,
     )

@@ -135,7 +135,7 @@ async def test_a_member_is_greeted_and_counts_as_connected():
     async with lone_member() as made:
         reader, writer = await as_member(made)
         assert decode_hello(await read_frame(reader)) == Hello(
-            "n1", "n2", None, "http://n1.example"
+            "n1", "n2", None, "http://n1.example", address=made.addresses["n1"]
         )
         node = made.nodes["n1"]
         (peer,) = [p for p in node.status().peers if p.name == "n2"]
