@@ -20,7 +20,7 @@ POLICY = {
 
 
 @contextlib.asynccontextmanager
-async def running(folder, *, executors=4, shards=60, routers=True):
+async def running(folder, *, executors=4, shards=60, routers=True, lease_s=LEASE_S):
     """Three nodes, executors with their shards placed, and routers that ask for all of them."""
     series = read_series()
     keys = sorted(series)[:shards]
@@ -36,7 +36,7 @@ async def running(folder, *, executors=4, shards=60, routers=True):
             workload=workload,
         )
         try:
-            await fleet.start_nodes(POLICY)
+            await fleet.start_nodes(POLICY | {"lease_ttl_s": lease_s})
             await fleet.start_executors()
             await fleet.place()
             if routers:

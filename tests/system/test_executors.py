@@ -50,14 +50,16 @@ async def test_a_planned_move_keeps_one_owner_and_costs_a_blink(tmp_path):
 
 
 async def test_a_restarted_executor_gets_its_shards_back_and_no_other_shard_moves(tmp_path):
-    async with running(tmp_path) as fleet:
+    # Long enough for an interpreter to start on a busy machine: after it the shards would be gone.
+    lease_s = 5.0
+    async with running(tmp_path, lease_s=lease_s) as fleet:
         name = "executor-3"
         own = [key for key in fleet.keys if fleet.owner_of(key) == name]
-        crash = Crash(name, lease_now_s(), LEASE_S)
+        crash = Crash(name, lease_now_s(), lease_s)
         await fleet.processes.kill(name)
         await fleet.start_executor(name)
         # Its former incarnation may still act until its lease is over: only then may it start.
-        assert await fleet.until(lambda: _runs_again(fleet, name, own, crash.at), LEASE_S + 3.0)
+        assert await fleet.until(lambda: _runs_again(fleet, name, own, crash.at), lease_s + 5.0)
         tenures = await judged(fleet, crashes=[crash])
         assert moves(tenures, crash.at, lease_now_s()) == 0
 
