@@ -1,11 +1,12 @@
 """How long writes stop when the leader is killed, again and again, under load.
 
-`python -m bench.failover [--json] [--kills N] [--silent] [--journal] [--seed N]`. Three nodes and
-four executors as processes; writers write through all nodes all the time. A leader is killed with
-SIGKILL at a moment of chance, and comes back before the next kill, empty or with its journal.
-A killed process is noticed by its broken connections; with `--silent` it is stopped instead, as
-when a machine is lost, and killed once the others go on. Exit status 0 only when the bars hold,
-nothing moved, no lease ended, and nothing acknowledged was lost.
+`python -m bench.failover [--json] [--kills N] [--silent] [--anyone] [--journal] [--seed N]`. Three
+nodes and four executors as processes; writers write through all nodes all the time. A leader is
+killed with SIGKILL at a moment of chance, and comes back before the next kill, empty or with its
+journal. A killed process is noticed by its broken connections; with `--silent` it is stopped
+instead, as when a machine is lost, and killed once the others go on. With `--anyone` the victim is
+a member of chance, mostly a follower. Exit status 0 only when the bars hold, nothing moved, no
+lease ended, nothing acknowledged was lost, and no term had two leaders.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from bench.demo.fleet import Fleet
 from bench.demo.ledger import Note, epoch_faults, overlaps
 from bench.demo.notebook import read_notes
 from bench.demo.workload import Workload, read_series
+from bench.failover.elections import rivals
 from bench.failover.registers import Registers
 from bench.processes import Processes
 from bench.rows import Bar, Row, lower_is_better, missed, percentile, progress, publish
@@ -50,6 +52,16 @@ PROMISES: Final = {"failover_p50": 1.2, "failover_max": 1.5}
 BARS: Final = tuple(Bar(name, 1.0) for name in PROMISES)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be done."""
+
+    kills: int
+    is_silent: bool
+    is_anyone: bool
+    has_journal: bool
+
+
 @dataclass(slots=True)
 class Findings:
     """What the kills cost."""
@@ -62,9 +74,7 @@ class Findings:
     lease_left_min_s: float = LEASE_S
 
 
-async def run(
-    folder: Path, kills: int, rng: random.Random, *, is_silent: bool, has_journal: bool
-) -> Findings:
+async def run(folder: Path, asked: Asked, rng: random.Random) -> Findings:
     """Every kill, and what the executors noted meanwhile."""
     found = Findings()
     series = read_series()
@@ -76,20 +86,20 @@ async def run(
             executors={f"executor-{number}": f"host-{number}" for number in range(EXECUTORS)},
             keys=sorted(series)[:SHARDS],
             workload=Workload(series, lease_now_s()),
-            nodes=Nodes(folder, processes, has_journal=has_journal),
+            nodes=Nodes(folder, processes, has_journal=asked.has_journal),
         )
         try:
             await fleet.start_nodes(POLICY)
             await fleet.start_executors()
             await fleet.place()
             async with Registers(fleet.nodes) as registers:
-                for number in range(kills):
-                    await one_kill(fleet, registers, rng, found, is_silent=is_silent)
+                for number in range(asked.kills):
+                    await one_kill(fleet, registers, rng, asked, found)
                     progress(f"kill {number + 1:2}  writes again after {found.outages_s[-1]:.3f} s")
             found.writes = sum(tried.is_acknowledged for tried in registers.tries)
             found.unknown = sum(len(register.unknown) for register in registers.registers)
             found.moves = fleet.moves
-            found.faults += fleet_faults(fleet)
+            found.faults += fleet_faults(fleet) + rivals(folder, fleet.nodes.names)
             found.lease_left_min_s = lease_left_min_s(folder)
         except (TimeoutError, RuntimeError):
             progress(tail_of_logs(folder))
@@ -100,24 +110,24 @@ async def run(
 
 
 async def one_kill(
-    fleet: Fleet, registers: Registers, rng: random.Random, found: Findings, *, is_silent: bool
+    fleet: Fleet, registers: Registers, rng: random.Random, asked: Asked, found: Findings
 ) -> None:
-    """Kill the leader, wait for a write, read everything, and have the dead one back."""
+    """Kill a node, wait for a write, read everything, and have the dead one back."""
     nodes = fleet.nodes
     await asyncio.sleep(rng.uniform(*CALM_S))
-    leader = await nodes.leader()
+    victim = rng.choice(nodes.names) if asked.is_anyone else await nodes.leader()
     since = time.monotonic()
-    if is_silent:
-        fleet.processes.send(leader, signal.SIGSTOP)
+    if asked.is_silent:
+        fleet.processes.send(victim, signal.SIGSTOP)
     else:
-        await nodes.kill(leader)
+        await nodes.kill(victim)
     first = await registers.first_after(since, AGAIN_S)
     found.outages_s.append(first.ended_at - since)
-    if is_silent:
-        await nodes.kill(leader)
+    if asked.is_silent:
+        await nodes.kill(victim)
     found.faults += await registers.faults()
-    await nodes.start(leader)
-    await nodes.ready([leader])
+    await nodes.start(victim)
+    await nodes.ready([victim])
 
 
 def tail_of_logs(folder: Path) -> str:
@@ -186,32 +196,27 @@ def main() -> int:
     parser.add_argument("--silent", action="store_true", help="stop before killing: no goodbye")
     parser.add_argument("--journal", action="store_true", help="nodes keep a journal on disk")
     parser.add_argument("--seed", type=int, default=1, help="of the moments of the kills")
-    asked = parser.parse_args()
+    parser.add_argument("--anyone", action="store_true", help="kill a member of chance")
+    told = parser.parse_args()
+    asked = Asked(max(1, told.kills), told.silent, told.anyone, told.journal)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shard-coordinator-failover-") as folder:
-        found = asyncio.run(
-            run(
-                Path(folder),
-                max(1, asked.kills),
-                random.Random(asked.seed),
-                is_silent=asked.silent,
-                has_journal=asked.journal,
-            )
-        )
+        found = asyncio.run(run(Path(folder), asked, random.Random(told.seed)))
     rows = rows_of(found)
     faults = verdict(found, rows)
     summary: dict[str, object] = {
         "ok": not faults,
         "kills": len(found.outages_s),
-        "loss": "silent" if asked.silent else "killed",
-        "storage": "journal" if asked.journal else "memory",
+        "victims": "anyone" if asked.is_anyone else "leaders",
+        "loss": "silent" if asked.is_silent else "killed",
+        "storage": "journal" if asked.has_journal else "memory",
         "outages_s": [round(one, 3) for one in found.outages_s],
         "cpus": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),
         "missed": faults[:20],
         "seconds": round(time.monotonic() - began, 1),
     }
-    publish(rows, summary, as_json=asked.json)
+    publish(rows, summary, as_json=told.json)
     return 1 if faults else 0
 
 

@@ -1,26 +1,11 @@
-"""What tests of faults ask a running cluster: who led, in which term, and whether all agree."""
+"""What tests of faults ask a running cluster: its terms, heartbeats, and whether all agree."""
 
 import asyncio
-import re
 import time
 
 import msgspec
 
-LED = re.compile(r"leader_elected node=(\S+) term=(\d+)")
 BEAT_S = 5.0
-
-
-def leaders_by_term(folder, names):
-    """Everybody who says in its log that it led in a term: `{term: {names}}`."""
-    found = {}
-    for name in names:
-        for leader, term in LED.findall((folder / f"{name}.log").read_text(errors="replace")):
-            found.setdefault(int(term), set()).add(leader)
-    return found
-
-
-def no_term_had_two_leaders(folder, names):
-    return all(len(led) == 1 for led in leaders_by_term(folder, names).values())
 
 
 async def term_of(nodes, name):

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
+from bench.failover.elections import rivals
 from bench.failover.registers import DEFINITE, Registers
 from bench.processes import Processes
-from tests.system.cluster import Beats, agree, no_term_had_two_leaders, term_of, until
+from tests.system.cluster import Beats, agree, term_of, until
 from tests.system.namespaces import NamespacedNodes, Network, lack
 
 pytestmark = [
@@ -43,7 +44,7 @@ async def partitioned(folder, *, is_slow=False):
                 await nodes.close()
         finally:
             await network.close()
-    assert no_term_had_two_leaders(folder, network.names)
+    assert rivals(folder, network.names) == []
 
 
 async def calmed(nodes, registers, timeout_s=CALM_S):
@@ -125,9 +126,9 @@ async def leads_on(nodes, registers, names, seconds):
 @pytest.mark.parametrize(
     ("cut", "seconds"),
     [
-        ("both ways", 8.0),
-        ("to the follower", 8.0),
-        ("to the leader", 8.0),
+        ("both ways", 4.0),
+        pytest.param("to the follower", 20.0, marks=pytest.mark.slow),
+        pytest.param("to the leader", 20.0, marks=pytest.mark.slow),
         pytest.param("both ways", 30.0, marks=pytest.mark.slow),
     ],
 )
@@ -153,12 +154,13 @@ async def test_a_cut_between_leader_and_one_follower_costs_at_most_one_election(
         assert await term_of(nodes, led[-1]) - term <= 2
 
 
+@pytest.mark.slow
 async def test_a_follower_whose_wires_come_and_go_changes_no_leader(tmp_path):
     rng = random.Random(1)
     async with partitioned(tmp_path) as (nodes, network, registers):
         leader, (flapping, other) = await roles(nodes)
         term = await term_of(nodes, leader)
-        for _ in range(8):
+        for _ in range(12):
             network.cut(flapping, leader, other)
             await asyncio.sleep(rng.uniform(0.1, 1.6))  # around every time-out that there is
             network.heal()
@@ -183,10 +185,10 @@ async def test_slow_and_lossy_wires_allow_progress_and_lose_nothing(tmp_path):
     async with partitioned(tmp_path, is_slow=True) as (nodes, network, registers):
         began = time.monotonic()
         network.slow(0.05, 0.05, 0.05)
-        await asyncio.sleep(8.0)
+        await asyncio.sleep(4.0)
         network.calm()
         done = [one for one in registers.tries if one.is_acknowledged and one.began_at > began]
-        assert len(done) > 20
+        assert len(done) > 10
         await calmed(nodes, registers)
 
 
