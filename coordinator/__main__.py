@@ -12,6 +12,7 @@ import sys
 import uvloop
 
 from coordinator import __version__
+from coordinator.garbage import spare_the_loop
 from coordinator.logs import set_up_logs
 from coordinator.node import Node, StartError
 from coordinator.settings import Settings, SettingsError, load_settings
@@ -55,6 +56,7 @@ async def run(settings: Settings, *, bootstrap: bool) -> int:
         loop.add_signal_handler(number, stopping.set)
     try:
         node = Node(settings, bootstrap=bootstrap)
+        spare_the_loop()
         await node.start()
     except StartError as error:
         sys.stderr.write(f"shard-coordinator: {error}\n")

@@ -69,15 +69,20 @@ class SnapshotCap(Cure):
             self._is_contact = True
             return {**message, "commit_index": 0}
         store.setTransmissionData(chunk)
-        store.read_slice()
+        if not self._is_held():
+            store.read_slice()
         return self._go_on(message)
+
+    def _is_held(self) -> bool:
+        """Whether this log holds all that the snapshot covers which is here."""
+        covered = self.replica.snapshots.covered
+        return covered is not None and not self._screen(covered)
 
     def _go_on(self, message: Message) -> Message:
         """The order to install what was read, or only a sign of life while it is read."""
         store = self.replica.snapshots
         self._held = None
-        covered = store.covered
-        is_held = covered is not None and not self._screen(covered)
+        is_held = self._is_held()
         plain = {"type": message["type"], "term": message["term"], "commit_index": 0}
         if not store.is_read and not is_held:
             self._is_contact = store.is_whole
