@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 
 from coordinator.codec import (
+    SLICE_RECORDS,
     UnknownFormatError,
     decode_entry,
     encode_entry,
@@ -17,9 +18,19 @@ from coordinator.codec import (
     read_snapshot,
 )
 from coordinator.consensus import ConsensusNode
-from coordinator.core.commands import DeleteNamespace, Entry, Once, Outcome, Reason, Refused
+from coordinator.core.commands import (
+    Applied,
+    DeleteNamespace,
+    Entry,
+    MoveMember,
+    Once,
+    Outcome,
+    Reason,
+    Refused,
+)
 from coordinator.core.state import ClusterState
 from coordinator.discard import Discard
+from coordinator.garbage import Aside
 from coordinator.watches import Watches
 
 log = logging.getLogger("coordinator.replica")
@@ -34,7 +45,9 @@ class StateMachine:
     def __init__(self) -> None:
         self.state = ClusterState()
         self.on_cluster_id: Callable[[str], None] = lambda _cluster_id: None
+        self.on_moved: Callable[[str, str, int], None] = lambda _member, _address, _revision: None
         self.discarded = Discard()
+        self._aside = Aside()
 
     def apply(self, index: int, payload: bytes) -> Outcome:
         """Carry out one entry. Bytes of an unknown format change nothing, on every node alike."""
@@ -52,8 +65,12 @@ class StateMachine:
             return outcome
         had_cluster_id = self.state.cluster_id
         outcome = self.state.apply(entry)
+        if isinstance(outcome, Applied):
+            self._aside.wrote(outcome.count)
         if self.state.cluster_id is not None and had_cluster_id is None:
             self.on_cluster_id(self.state.cluster_id)
+        if isinstance(command, MoveMember):
+            self.tell_moves()
         return outcome
 
     def parts(self) -> Iterator[bytes]:
@@ -62,7 +79,15 @@ class StateMachine:
 
     def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
         """Read a snapshot in slices; raises and changes nothing if it is not a readable one."""
-        state = yield from read_snapshot(parts)
+        reading = read_snapshot(parts)
+        while True:
+            try:
+                next(reading)
+            except StopIteration as done:
+                state: ClusterState = done.value
+                break
+            self._aside.wrote(SLICE_RECORDS)
+            yield
         return partial(self._replace, state)
 
     def _replace(self, state: ClusterState) -> None:
@@ -70,6 +95,12 @@ class StateMachine:
         self.discarded.put(former.namespaces.values())
         if state.cluster_id is not None:
             self.on_cluster_id(state.cluster_id)
+        self.tell_moves()
+
+    def tell_moves(self) -> None:
+        """Say where the members are that were moved."""
+        for member in self.state.moved.values():
+            self.on_moved(member.node, member.raft, member.revision)
 
     def digest(self) -> str:
         """A short hash of the state, for comparing nodes; takes as long as a snapshot."""
@@ -91,6 +122,8 @@ class Replica:
         machine.on_cluster_id = consensus.set_cluster_id
         if machine.state.cluster_id is not None:  # a journal brought it along
             consensus.set_cluster_id(machine.state.cluster_id)
+        machine.on_moved = consensus.set_address
+        machine.tell_moves()
         consensus.on_applied = self._applied
 
     @property

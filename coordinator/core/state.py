@@ -189,7 +189,7 @@ class ClusterState:
         shards_max = min(command.policy.max_shards, SHARDS_MAX)
         if command.kind is NamespaceKind.FIXED and not 1 <= command.shard_count <= shards_max:
             return Refused(Reason.INVALID, f"shard_count must be 1 to {shards_max}")
-        return Applied(resource=command.namespace, created=True)
+        return Applied(resource=command.namespace, created=True, count=command.shard_count)
 
     def _create(self, command: CreateNamespace) -> None:
         revision = self._take_revision()

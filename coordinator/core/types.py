@@ -3,14 +3,9 @@
 Frozen values only. This module knows no rule; `rules` decides and `namespace` keeps.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
-
-import msgspec  # NOTE TO WHOEVER ADDS THIS - LEAD'S VETO (13:37): `import coordinator.core` must load
-# nothing outside the standard library; that is a promise of the issue and stays. Keep Shard a stdlib
-# frozen slots dataclass (gc.freeze/threshold tuning in the shell instead), revert msgspec here and the
-# import contract in pyproject.toml, and measure with gc.freeze. Then delete this note.
 
 EPOCH_SHIFT_BITS: Final = 20
 """The epoch counter starts at `unix seconds at bootstrap << 20`: a million assignments a second
@@ -193,12 +188,9 @@ class Executor:
     """Closed by an operator; its shards move when its lease has run out."""
 
 
-class Shard(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
     """One unit of ownership.
-
-    The one record there are a million of, and so no dataclass: it is made in a tenth of the time,
-    takes a fifth less, and is unknown to the garbage collector (it holds no reference to anything
-    that could refer back), which a million dataclasses would stop for half a second.
 
     `executor` is who owns it now (None when vacant or parked), `epoch` the fencing token of
     that assignment (0 before the first), `target` the executor that gets it next.
@@ -229,7 +221,7 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True
 
     def replace(self, **changes: Any) -> "Shard":
         """The same shard with other values in these fields."""
-        return msgspec.structs.replace(self, **changes)
+        return replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

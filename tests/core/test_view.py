@@ -1,7 +1,5 @@
 """Views: what was there at one moment, whatever is changed while it is read."""
 
-import gc
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,11 +43,3 @@ def test_a_view_that_nobody_reads_any_more_is_told_nothing():
     assert len(space(state)._views) == 1
     del view
     assert len(space(state)._views) == 0
-
-
-def test_shards_are_no_work_for_the_garbage_collector():
-    state = fleet(2, 100)
-    gc.collect()
-    shards = space(state).shards
-    assert not any(gc.is_tracked(shard) for shard in shards.values())
-    assert not gc.is_tracked(shards)
