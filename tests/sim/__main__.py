@@ -2,11 +2,14 @@
 
 import argparse
 import json
+import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 from coordinator.consensus.node import CURES
-from tests.sim.runner import Request, run
+from tests.sim.runner import OtherSource, Request, repeat_command, run
+from tests.sim.shrink import shrink
 
 NAMES = [cure.name for cure in CURES]
 
@@ -36,6 +39,19 @@ def _jobs(text: str) -> int:
     return int(text)
 
 
+def _lines(text: str) -> tuple[int, ...]:
+    parts = [] if text == "none" else text.split(",")
+    if not all(part.isdigit() for part in parts):
+        raise argparse.ArgumentTypeError("line numbers of a script, or none")
+    return tuple(map(int, parts))
+
+
+def _seconds(text: str) -> float:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError("whole seconds; 0 shrinks nothing")
+    return float(text)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0 only when every seed held; 2 for what cannot be asked."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
@@ -47,14 +63,47 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--without", type=_cures, action="append", default=[], metavar="CURE[,CURE]"
     )
+    parser.add_argument(
+        "--only", type=_lines, metavar="N[,N]", help="these lines of the fault script of one seed"
+    )
+    parser.add_argument(
+        "--shrink", type=_seconds, default=60.0, metavar="S", help="on the first seed that fails"
+    )
     asked = parser.parse_args(arguments)
     if asked.scope == "system":
         print("the scope `system` is not built yet: only `consensus` is", file=sys.stderr)
         return 2
+    if asked.only is not None and (len(asked.seeds) > 1 or asked.resume is not None):
+        parser.error("--only is for one seed, and for none that is kept")
     without = tuple(dict.fromkeys(name for names in asked.without for name in names))
-    summary = run(Request(asked.seeds, without, asked.jobs, asked.resume), sys.stderr)
+    request = Request(asked.seeds, without, asked.jobs, asked.resume, only=asked.only)
+    try:
+        summary = run(request, sys.stderr)
+    except OtherSource as error:
+        print(error, file=sys.stderr)
+        return 2
+    if asked.shrink and summary["first_failure"] is not None:
+        _shrink(summary["first_failure"], request, asked.shrink)
     print(json.dumps(summary) if asked.json else _told(summary), flush=True)
     return 1 if summary["failed"] else 0
+
+
+def _shrink(failure: Any, request: Request, seconds: float) -> None:
+    """Tells the short script of this failure, and adds it to the summary."""
+    logging.disable(logging.CRITICAL)
+    seed = failure["seed"]
+    try:
+        short = shrink(seed, request.without, seconds=seconds, only=request.only)
+    finally:
+        logging.disable(logging.NOTSET)
+    repeat = repeat_command(seed, request.without, short.numbers)
+    failure["repeat"] = repeat
+    print(
+        f"seed {seed} shrunk from {short.former} faults to {len(short.events)}:\n"
+        + "".join(f"  {event}\n" for event in short.events)
+        + f"  {short.what}\n  repeat: {repeat}",
+        file=sys.stderr,
+    )
 
 
 def _told(summary: dict[str, object]) -> str:

@@ -1,21 +1,23 @@
-"""Scenarios of faults against consensus: from a seed, what goes wrong and when.
+"""One seed against consensus: its network, its workload and its faults, then a calm.
 
-Decides the mix. Each seed draws one network, one workload and its faults, then a calm in which
-everyone must catch up.
+Decides what a run is made of and when it has failed. In the calm everyone must catch up, nothing
+acknowledged may be missing, and the history of the clients must have an explanation.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from coordinator.consensus.cures.base import Cure
 from coordinator.consensus.node import CURES
+from tests.sim.clients import Clients
 from tests.sim.cluster import SimCluster
+from tests.sim.faults import Event, Injector, draw
 from tests.sim.ledger import Violation
 
-FAULTS_S = 24.0
+FAULTS_S = 14.0
 CALM_S = 12.0
-REST_S = 2.0
+REST_S = 1.0
 BOOT_S = 1.0
 
 
@@ -31,6 +33,10 @@ class Outcome:
     terms: int
     committed: int
     confirmed: int
+    losses: int
+    """Lives whose memory was lost, disk included."""
+    operations: int
+    """In the clients' history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,42 +53,70 @@ class Mix:
     """Most commands a client sends at once."""
     has_crashes: bool
     is_reckless: bool
-    """Crashes at any moment: nobody must catch up then, but nothing may be contradicted."""
+    """Memory is lost at any moment: nobody must catch up then, but nothing may be contradicted."""
+    has_disks: bool
+    skew: float
+    """How far a node's clock may be from the true rate."""
+    stray_ratio: float
+    """Messages that come late on another connection, or twice: no TCP does that."""
+
+
+def draw_mix(seed: int) -> Mix:
+    """The drawing has its own randomness, so that leaving a cure out changes nothing else."""
+    rng = random.Random(f"mix {seed}")
+    return Mix(
+        delay_s=rng.choice([(0.0002, 0.002), (0.001, 0.02), (0.001, 0.02), (0.001, 0.15)]),
+        batch_bytes=rng.choice([520, 520, 1200, 65_536]),  # above the largest entry: `bounded`
+        chunk_bytes=rng.choice([64, 256, 2048]),
+        compaction_entries=rng.choice([10, 40, 40, 150, 100_000]),
+        size=rng.choice([3] * 9 + [5]),
+        fault_every_s=rng.choice([(0.1, 0.6), (0.3, 1.5), (0.3, 1.5)]),
+        burst=rng.choice([3, 20, 40]),
+        has_crashes=rng.random() < 0.7,
+        is_reckless=rng.random() < 0.1,
+        has_disks=rng.random() < 0.4,
+        skew=rng.choice([0.0, 0.01, 0.01, 0.1]),
+        stray_ratio=rng.choice([0.0, 0.0, 0.02]),
+    )
 
 
 class Scenario:
-    """One run of one seed."""
+    """One run of one seed, with all lines of its script or only those of some numbers."""
 
-    def __init__(self, seed: int, cures: Sequence[type[Cure]]) -> None:
+    def __init__(
+        self, seed: int, cures: Sequence[type[Cure]], only: Collection[int] | None = None
+    ) -> None:
         self.seed = seed
-        # The drawing has its own randomness, so that leaving a cure out changes nothing else.
-        self.cluster = SimCluster(f"consensus {seed}", cures=cures, **self._draw(seed))
+        self.mix = mix = draw_mix(seed)
+        self.cluster = SimCluster(
+            f"consensus {seed}",
+            cures=cures,
+            delay_s=mix.delay_s,
+            batch_bytes=mix.batch_bytes,
+            chunk_bytes=mix.chunk_bytes,
+            compaction_entries=mix.compaction_entries,
+            size=mix.size,
+            has_disks=mix.has_disks,
+            skew=mix.skew,
+            stray_ratio=mix.stray_ratio,
+        )
         self.world, self.network = self.cluster.world, self.cluster.network
-        self.crashes = 0
-        self.partitions = 0
+        self.injector = Injector(
+            self.cluster, is_reckless=mix.is_reckless, has_crashes=mix.has_crashes
+        )
+        self.clients = Clients(self.cluster, seed)
+        self.script = [e for e in self._draw_script() if only is None or e.number in only]
         self.command = 0
         self.is_calm = False
 
-    def _draw(self, seed: int) -> dict[str, object]:
-        rng = random.Random(f"mix {seed}")
-        self.mix = Mix(
-            delay_s=rng.choice([(0.0002, 0.002), (0.001, 0.02), (0.001, 0.02), (0.001, 0.15)]),
-            batch_bytes=rng.choice([120, 400, 400, 65_536]),
-            chunk_bytes=rng.choice([64, 256, 2048]),
-            compaction_entries=rng.choice([10, 40, 40, 150, 100_000]),
-            size=rng.choice([3] * 9 + [5]),
-            fault_every_s=rng.choice([(0.1, 0.6), (0.3, 1.5), (0.3, 1.5)]),
-            burst=rng.choice([3, 20, 40]),
-            has_crashes=rng.random() < 0.6,
-            is_reckless=rng.random() < 0.1,
+    def _draw_script(self) -> tuple[Event, ...]:
+        return draw(
+            self.seed,
+            self.cluster.names,
+            has_disks=self.mix.has_disks,
+            every_s=self.mix.fault_every_s,
+            end_s=BOOT_S + FAULTS_S,
         )
-        return {
-            "delay_s": self.mix.delay_s,
-            "batch_bytes": self.mix.batch_bytes,
-            "chunk_bytes": self.mix.chunk_bytes,
-            "compaction_entries": self.mix.compaction_entries,
-            "size": self.mix.size,
-        }
 
     def run(self) -> Outcome:
         """Faults, then calm; the first violation ends it."""
@@ -95,11 +129,13 @@ class Scenario:
         return Outcome(
             seed=self.seed,
             what=what,
-            crashes=self.crashes,
-            partitions=self.partitions,
+            crashes=self.injector.crashes,
+            partitions=self.injector.partitions,
             terms=max(ledger.leaders, default=0),
             committed=max(ledger.entries),
             confirmed=ledger.confirmed_terms,
+            losses=self.injector.losses,
+            operations=self.clients.operations,
         )
 
     def _run(self) -> None:
@@ -107,20 +143,32 @@ class Scenario:
         for name in cluster.names:
             world.at(world.rng.uniform(0, BOOT_S), cluster.boot, name)
         self.network.start(cluster.names)
-        world.at(world.rng.uniform(0, BOOT_S), self._fault)
-        world.at(BOOT_S, self._clients)
+        for event in self.script:
+            world.at(event.at_s, self.injector.carry_out, event)
+        world.at(BOOT_S, self._bursts)
+        world.at(BOOT_S, self.clients.start)
         world.run_until(BOOT_S + FAULTS_S)
-        self._calm()
+        self.is_calm = True
+        self.injector.end()
         world.run_until(world.now + REST_S)  # a leader that was cut off has noticed by then
-        may_stay_behind = self.mix.is_reckless
+        self.clients.close()
         world.run_until(world.now + CALM_S, cluster.is_settled)
         if cluster.is_settled():
             self._last_command()
-        elif not may_stay_behind:
+        elif not self.mix.is_reckless:
             raise Violation(f"not caught up after {CALM_S} s of calm: {self._positions()}")
-        for node in cluster.nodes.values():
-            if node.is_admitted and cluster.is_settled():
-                cluster.ledger.settles(node.life, set(node.machine.commands))
+        self._judge()
+
+    def _judge(self) -> None:
+        if not self.cluster.is_settled():
+            self.clients.judge(None)
+            return
+        nodes = list(self.cluster.nodes.values())
+        for node in nodes:
+            self.cluster.ledger.settles(node.life, set(node.machine.commands))
+        if len({node.machine.registry.digest() for node in nodes}) != 1:
+            raise Violation(f"the states differ at one index: {self._positions()}")
+        self.clients.judge(nodes[0].machine)
 
     def _positions(self) -> str:
         return ", ".join(node.position() for node in self.cluster.nodes.values())
@@ -135,115 +183,21 @@ class Scenario:
             raise Violation("a command in calm is not applied within a second")
         self.world.run_until(self.world.now + 1.0, self.cluster.is_settled)
 
-    # Clients.
-
-    def _clients(self) -> None:
+    def _bursts(self) -> None:
+        """Numbered commands, many at once, to whoever believes that it leads."""
         if self.is_calm:
             return
         rng = self.world.rng
-        self.world.after(rng.uniform(0.01, 0.25), self._clients)
+        self.world.after(rng.uniform(0.02, 0.4), self._bursts)
         for node in list(self.cluster.nodes.values()):
             if node.is_listening and node.replica.engine.is_leader and rng.random() < 0.7:
                 for _ in range(rng.randint(1, self.mix.burst)):
                     self.command += 1
                     node.propose(self.command)
-                if rng.random() < 0.5:
-                    node.confirm()
-
-    # Faults.
-
-    def _fault(self) -> None:
-        if self.is_calm:
-            return
-        rng = self.world.rng
-        self.world.after(rng.uniform(*self.mix.fault_every_s), self._fault)
-        kind = rng.choices(
-            (
-                self._sever,
-                self._block_pair,
-                self._block_one_way,
-                self._isolate,
-                self._pause,
-                self._crash,
-                self._hand_over,
-            ),
-            (4, 2, 1, 2, 2, 3, 1),
-        )[0]
-        kind()
-
-    def _pair(self) -> tuple[str, str]:
-        one, other = self.world.rng.sample(self.cluster.names, 2)
-        return one, other
-
-    def _sever(self) -> None:
-        self.network.sever(*self._pair())
-
-    def _block(self, pairs: list[tuple[str, str]]) -> None:
-        self.partitions += 1
-        span_s = self.world.rng.choice((0.2, 0.6, 1.5, 3.0)) * self.world.rng.uniform(0.5, 1.5)
-        for sender, receiver in pairs:
-            self.network.block(sender, receiver)
-            self.world.after(span_s, self.network.unblock, sender, receiver)
-
-    def _block_pair(self) -> None:
-        one, other = self._pair()
-        self._block([(one, other), (other, one)])
-
-    def _block_one_way(self) -> None:
-        self._block([self._pair()])
-
-    def _isolate(self) -> None:
-        alone = self.world.rng.choice(self.cluster.names)
-        others = [name for name in self.cluster.names if name != alone]
-        self._block([(alone, o) for o in others] + [(o, alone) for o in others])
-
-    def _pause(self) -> None:
-        running = [
-            n for n in self.cluster.names if (x := self.cluster.nodes.get(n)) and x.is_listening
-        ]
-        if len(running) == len(self.cluster.names):
-            name = self.world.rng.choice(running)
-            self.cluster.pause(name)
-            self.world.after(self.world.rng.uniform(0.1, 3.0), self.cluster.resume, name)
-
-    def _hand_over(self) -> None:
-        for node in self.cluster.nodes.values():
-            if node.is_listening:
-                node.hand_over(self.world.rng.choice(self.cluster.names))
-
-    def _crash(self) -> None:
-        nodes = self.cluster.nodes
-        name = self.world.rng.choice(self.cluster.names)
-        down_s = self.world.rng.uniform(0.02, 1.5)
-        if not self.mix.has_crashes or name not in nodes or len(nodes) < len(self.cluster.names):
-            return
-        others = [node for node in nodes.values() if node.name != name]
-        # One failure at a time: a node that is not caught up yet is still failing. The reckless
-        # leave one that remembers, or everything were forgotten and nothing could be checked. The
-        # very first failure may come at any moment, also while the cluster is being founded.
-        needed = any if self.mix.is_reckless else all
-        is_first_failure = self.crashes == 0 and not self.cluster.ledger.acknowledged
-        if is_first_failure or (
-            needed(other.remembers for other in others)
-            and (self.mix.is_reckless or nodes[name].is_admitted)
-        ):
-            self.crashes += 1
-            self.cluster.kill(name)
-            self.world.after(down_s, self._return, name)
-
-    def _return(self, name: str) -> None:
-        if name not in self.cluster.nodes:
-            self.cluster.boot(name)
-
-    def _calm(self) -> None:
-        self.is_calm = True
-        for sender, receiver in sorted(self.network.blocked):
-            self.network.unblock(sender, receiver)
-        for name in self.cluster.names:
-            self.cluster.resume(name)
-            self._return(name)
 
 
-def run_seed(seed: int, without: Sequence[str] = ()) -> Outcome:
+def run_seed(
+    seed: int, without: Sequence[str] = (), only: Collection[int] | None = None
+) -> Outcome:
     """One seed against all cures but those named."""
-    return Scenario(seed, [cure for cure in CURES if cure.name not in without]).run()
+    return Scenario(seed, [cure for cure in CURES if cure.name not in without], only).run()

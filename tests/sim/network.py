@@ -1,7 +1,8 @@
 """A seeded network with TCP's manners: order within a connection, loss only with its end.
 
 Decides when a message arrives, when each side notices that a connection ended, and when a pair
-is connected again. Must not know what the messages say.
+is connected again. Must not know what the messages say. Where asked it is worse than TCP: what a
+broken connection swallowed comes late on the next one, and some messages come twice.
 """
 
 from dataclasses import dataclass, field
@@ -14,6 +15,11 @@ SILENT_S = 1.0
 WATCH_S = 0.1
 NOTICE_S = 0.05
 """Within this time each side notices a broken connection on its own."""
+RETRANSMIT_S = 0.2
+"""A lost segment comes again after this, then twice this: all behind it waits, as in TCP."""
+RETRANSMITS_MAX = 4
+STRAY_S = 2.0
+"""How late a message may come that no TCP would still deliver."""
 
 
 class Station(Protocol):
@@ -51,6 +57,8 @@ class Connection:
     held: dict[str, list[bytes | None]] = field(default_factory=dict)
     """Sent by this side, stuck behind a block or a pause; None is the end of the connection."""
     heard_s: dict[str, float] = field(default_factory=dict)
+    ends: dict[str, Station] = field(default_factory=dict)
+    """The two lives that it connected."""
 
     def other(self, side: str) -> str:
         """The side opposite."""
@@ -58,11 +66,18 @@ class Connection:
 
 
 class Network:
-    """All pairs of stations. Delays are drawn from `delay_s`, a pair of bounds."""
+    """All pairs of stations. Delays are drawn from `delay_s`, a pair of bounds.
 
-    def __init__(self, world: World, delay_s: tuple[float, float]) -> None:
+    `stray_ratio` of the messages come once more, or late, between the same two lives.
+    """
+
+    def __init__(
+        self, world: World, delay_s: tuple[float, float], stray_ratio: float = 0.0
+    ) -> None:
         self.world = world
         self.delay_s = delay_s
+        self.stray_ratio = stray_ratio
+        self.losses: dict[tuple[str, str], float] = {}
         self.stations: dict[str, Station] = {}
         self.blocked: set[tuple[str, str]] = set()
         self.connections: dict[frozenset[str], Connection] = {}
@@ -111,6 +126,7 @@ class Network:
         if former is not None:
             self._close(former, side)
         connection.open.add(side)
+        connection.ends[side] = station
         connection.heard_s[side] = self.world.now
         self._links[side, peer] = connection
         station.opened(peer)
@@ -187,12 +203,28 @@ class Network:
                 self._post(connection, sender, frame)
 
     def _post(self, connection: Connection, sender: str, frame: bytes | None) -> None:
-        arrival_s = max(self.world.now + self._delay(), connection.last_s.get(sender, 0.0))
+        delay_s = self._delay() + self._retransmissions(sender, connection.other(sender))
+        arrival_s = max(self.world.now + delay_s, connection.last_s.get(sender, 0.0))
         connection.last_s[sender] = arrival_s
         self.world.at(arrival_s, self._arrive, connection, sender, frame)
 
+    def _retransmissions(self, sender: str, receiver: str) -> float:
+        ratio = self.losses.get((sender, receiver))
+        if ratio is None:
+            return 0.0
+        wait_s, total_s = RETRANSMIT_S, 0.0
+        for _ in range(RETRANSMITS_MAX):
+            if self.world.rng.random() >= ratio:
+                break
+            total_s += wait_s
+            wait_s *= 2
+        return total_s
+
     def _arrive(self, connection: Connection, sender: str, frame: bytes | None) -> None:
         receiver = connection.other(sender)
+        if frame is not None and self.stray_ratio and self.world.rng.random() < self.stray_ratio:
+            late_s = self.world.rng.uniform(0.0, STRAY_S)
+            self.world.after(late_s, self._stray, connection, sender, frame)
         if connection.is_broken or receiver not in connection.open:
             return
         station = self.stations.get(receiver)
@@ -203,6 +235,19 @@ class Network:
             held.append(frame)
         else:
             self._hand_over(connection, sender, frame)
+
+    def _stray(self, former: Connection, sender: str, frame: bytes) -> None:
+        """Comes on whatever connects the same two lives by now."""
+        receiver = former.other(sender)
+        connection = self._links.get((receiver, sender))
+        if connection is None or connection.is_broken or receiver not in connection.open:
+            return
+        is_same = all(
+            connection.ends.get(side) is former.ends.get(side) is self.stations.get(side)
+            for side in former.sides
+        )
+        if is_same and self.stations[receiver].is_listening:
+            self.stations[receiver].arrived(sender, frame)
 
     def _hand_over(self, connection: Connection, sender: str, frame: bytes | None) -> None:
         receiver = connection.other(sender)
@@ -224,6 +269,13 @@ class Network:
                 self._hand_over(connection, sender, frame)
 
     # Faults.
+
+    def lose(self, sender: str, receiver: str, ratio: float) -> None:
+        """This share of what the sender sends must be sent again; 0 ends it."""
+        if ratio:
+            self.losses[sender, receiver] = ratio
+        else:
+            self.losses.pop((sender, receiver), None)
 
     def block(self, sender: str, receiver: str) -> None:
         """Nothing of the sender reaches the receiver; it waits, as TCP's segments do."""

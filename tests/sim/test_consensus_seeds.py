@@ -1,4 +1,7 @@
-"""Two hundred seeds hold every invariant, and stop holding without the cures that matter."""
+"""A hundred seeds hold every invariant, and each of them is one number.
+
+What each cure is for is shown in `test_cures`; more seeds: `python -m tests.sim --seeds 0-9999`.
+"""
 
 import json
 import os
@@ -11,32 +14,23 @@ import pytest
 from tests.sim.consensus import run_seed
 from tests.sim.runner import Request, repeat_command, run
 
-SEEDS = range(200)
+SEEDS = range(100)
 
 
-@pytest.mark.timeout(300)
-def test_two_hundred_seeds_of_faults_break_no_invariant():
+@pytest.mark.timeout(600)
+def test_a_hundred_seeds_of_faults_break_no_invariant():
     summary = run(Request(SEEDS), sys.stderr)
     failure = summary["first_failure"]
     assert failure is None, f"{failure}; repeat: {repeat_command(failure['seed'], ())}"
-    assert summary["seeds"] == 200
+    assert summary["seeds"] == 100
     # The schedules are worth something: they crash, cut, elect, commit and confirm.
-    assert summary["crashes"] > 100
-    assert summary["partitions"] > 1000
-    assert summary["terms"] > 400
-    assert summary["committed"] > 50_000
-    assert summary["confirmed"] > 3000
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "without",
-    [("prefix-match",), ("ack-term", "quarantine"), ("snapshot-cap",), ("reset-order",)],
-    ids="+".join,
-)
-def test_the_same_seeds_fail_without(without):
-    summary = run(Request(SEEDS, without=without, stops_at_failure=True))
-    assert summary["failed"] == 1
+    assert summary["crashes"] > 200
+    assert summary["losses"] > 60
+    assert summary["partitions"] > 400
+    assert summary["terms"] > 300
+    assert summary["committed"] > 30_000
+    assert summary["confirmed"] > 4000
+    assert summary["operations"] > 10_000
 
 
 @pytest.mark.parametrize("seed", [3, 12])

@@ -1,5 +1,7 @@
 """The simulated network behaves as TCP does: order within a connection, loss only with it."""
 
+import pytest
+
 from tests.sim.network import Network
 from tests.sim.world import World
 
@@ -86,3 +88,50 @@ def test_a_killed_station_is_noticed_after_what_it_had_sent():
     del network.stations["a"]
     world.run_until(world.now + 1)
     assert b.seen == ["+a", b"last", "-a"]
+
+
+def test_lost_segments_come_late_and_in_order():
+    world, network, _, b = pair((0.001, 0.002))
+    network.lose("a", "b", 0.6)
+    for number in range(20):
+        network.send("a", "b", [b"%d" % number])
+    world.run_until(world.now + 0.1)
+    arrived = len(b.seen)
+    assert arrived < 15
+    world.run_until(world.now + 10)
+    assert b.seen[1:] == [b"%d" % number for number in range(20)]
+    network.lose("a", "b", 0.0)
+    network.send("a", "b", [b"soon"])
+    world.run_until(world.now + 0.01)
+    assert b.seen[-1] == b"soon"
+
+
+def test_strays_come_again_and_on_the_next_connection_of_the_same_lives():
+    world, network, _, b = pair()
+    network.stray_ratio = 1.0
+    network.send("a", "b", [b"twice"])
+    network.sever("a", "b")
+    world.run_until(world.now + 5)
+    assert b.seen == ["+a", "-a", "+a", b"twice"]
+    network.send("a", "b", [b"again"])
+    world.run_until(world.now + 5)
+    assert b.seen[-2:] == [b"again", b"again"]
+
+
+def test_strays_of_a_former_life_never_come():
+    world, network, _, b = pair()
+    network.stray_ratio = 1.0
+    network.send("a", "b", [b"former"])
+    network.forget("a")
+    network.stations["a"] = Recorder("a")
+    world.run_until(world.now + 5)
+    assert b.seen == ["+a", b"former", "-a", "+a"]
+
+
+def test_a_clock_runs_at_its_own_rate_from_its_own_beginning():
+    world = World("test")
+    fast, slow = world.clock(1.1, 100.0), world.clock(0.9, 0.0)
+    before = (fast(), slow())
+    world.run_until(10.0)
+    assert fast() - before[0] == pytest.approx(11.0, abs=0.001)
+    assert slow() - before[1] == pytest.approx(9.0, abs=0.001)
