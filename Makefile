@@ -28,8 +28,8 @@ cluster: setup ## three nodes on 127.0.0.1:7070, :7170 and :7270 until Ctrl-C, t
 certs: ## certs/: a private CA and certificates of n1, n2, n3 for TLS on the Raft port (ARGS="FOLDER NODE ...")
 	@configs/certs.sh $(ARGS)
 
-test: setup ## run every test (ARGS="tests/core -k name" narrows)
-	@$(BIN)/python -m pytest $(ARGS)
+test: setup ## run every test but the slow ones (ARGS="tests/core -k name" narrows)
+	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -46,11 +46,11 @@ format: setup ## rewrite files in the house format
 sim: setup ## the deterministic cluster simulator (ARGS="--scope consensus --seeds 0-199")
 	@$(BIN)/python -m tests.sim $(ARGS)
 
-system: setup ## tests with real processes on loopback
+system: setup ## tests with real processes, the slow ones too; partitions need root, iproute2 and iptables
 	@$(BIN)/python -m pytest tests/system $(ARGS)
 
-bench: setup ## write latency and throughput against stock PySyncObj; HTTP throughput
-	@$(BIN)/python -m bench.consensus $(ARGS) && $(BIN)/python -m bench.api $(ARGS)
+bench: setup ## writes beside stock PySyncObj and etcd; HTTP throughput; 30 leaders killed
+	@$(BIN)/python -m bench.consensus $(ARGS) && $(BIN)/python -m bench.api $(ARGS) && $(BIN)/python -m bench.failover $(ARGS)
 
 cover: setup ## branch coverage of the core; fails under 100 %
 	@$(BIN)/coverage run --source=coordinator/core -m pytest -q tests/core

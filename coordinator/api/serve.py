@@ -88,10 +88,11 @@ class Server:
         )
 
         async def serve(request: web.Request) -> web.StreamResponse:
-            is_must = route.leader is Leader.MUST
+            wants_proof = False
             if request.query_string:
                 _check_query(request, known)
-                is_must = is_must or (has_consistency and _is_linearizable(request))
+                wants_proof = has_consistency and _is_linearizable(request)
+            is_must = wants_proof or route.leader is Leader.MUST
             payload = b""
             if request.body_exists:
                 payload = await self._read(request, route)
@@ -99,7 +100,7 @@ class Server:
                 passed = await self._to_leader(request, payload, is_must=is_must)
                 if passed is not None:
                     return passed
-                if is_must and route.leader is not Leader.MUST:
+                if wants_proof:
                     await self._desk.replica.consensus.confirm_leadership()
             body = None
             if from_json is not None:
