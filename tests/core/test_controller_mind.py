@@ -13,7 +13,7 @@ from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.handoffs import CLAIMS_MAX
 from coordinator.core.controller.losses import COMMAND_BYTES_MAX, fitting
-from coordinator.core.controller.mind import Mind
+from coordinator.core.controller.mind import HEARING_MAX_S, Mind
 from coordinator.core.load import ProcessSignals
 from coordinator.core.planner import Stop
 from coordinator.core.state import ClusterState
@@ -585,6 +585,17 @@ def test_a_pass_that_was_skipped_or_made_is_remembered_with_its_reason() -> None
     world.run(5)
     assert mind.last_pass.plan is not None
     assert mind.last_pass.plan.stop is Stop.LEVEL
+
+
+@pytest.mark.parametrize(("horizon_s", "listens_s"), [(24.0, 12.0), (86_400.0, HEARING_MAX_S)])
+def test_a_new_leader_listens_for_half_a_horizon_before_it_moves_anything_by_load(
+    horizon_s: float, listens_s: float
+) -> None:
+    policy = balancer(smoothing_horizon_s=horizon_s)
+    taken_over = begun(fleet(2, 8, policy=policy))
+    assert taken_over.next_pass_at == NOW + policy.lease_ttl_s + listens_s
+    nothing_owned = begun(fleet(2, 8, policy=policy, are_placed=False))
+    assert nothing_owned.next_pass_at == NOW + policy.lease_ttl_s
 
 
 @pytest.mark.parametrize("hold", ["pinned", "cooling", "unmeasured", "parked", "moving"])

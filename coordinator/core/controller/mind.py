@@ -6,6 +6,7 @@ seconds of the leader.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from coordinator.core.commands import Reason, Refused
 from coordinator.core.controller.beats import Beat, Need, Verdict
@@ -18,6 +19,10 @@ from coordinator.core.types import CloseCause, Shard, ShardState
 
 HandoffId = tuple[str, int]
 """Shard key and the epoch that is being given up."""
+
+
+HEARING_MAX_S: Final = 600.0
+"""Of a horizon of hours, ten minutes must do: a fleet that lost its leader may need balance too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,7 @@ class Mind:
             began_at=now,
             last_join_at=now,
             quiet_until=quiet_until,
-            # Executors get one lease to report their loads before anything is judged by them.
-            next_pass_at=now + policy.lease_ttl_s,
+            next_pass_at=now + _hearing_s(namespace),
         )
         known = [(e.id, e.incarnation) for e in namespace.executors.values()]
         known += [
@@ -185,6 +189,18 @@ class Mind:
         """The shard's smoothed load; an unmeasured one counts as the median."""
         smoothed = self.loads.smoothed(shard.key)
         return median if smoothed is None else smoothed
+
+
+def _hearing_s(namespace: NamespaceState) -> float:
+    """How long a mind listens before it judges anything by its loads.
+
+    One lease, in which everybody reports; and after a change of leaders half a horizon, or the
+    new leader would move shards for what is but a short sample of the loads its forerunner knew.
+    """
+    policy = namespace.info.policy
+    if not namespace.has_owners:
+        return policy.lease_ttl_s
+    return policy.lease_ttl_s + min(policy.balancer.smoothing_horizon_s / 2, HEARING_MAX_S)
 
 
 def _closed(beat: Beat, cause: CloseCause) -> Refused:
