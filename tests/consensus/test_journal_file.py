@@ -167,6 +167,16 @@ def test_any_order_of_changes_comes_back_from_the_file_as_from_the_simulators_di
         assert (kept.term, kept.vote) == (of_file.getCurrentTerm(), of_file.getVotedForNodeId())
 
 
+def test_every_commit_is_synced_and_the_file_is_kept_from_others(tmp_path):
+    with journal(tmp_path) as (file, _):
+        told = [
+            file._db.execute(f"pragma {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "locking_mode")
+        ]
+        assert told == ["wal", 2, "exclusive"]  # 2: full, so the write-ahead file is synced
+        assert not (tmp_path / f"{FILE_NAME}-shm").exists()
+
+
 # -- crashes -----------------------------------------------------------------------------------
 
 
@@ -412,11 +422,18 @@ def test_a_small_filesystem_fills_up_and_nothing_that_was_taken_is_lost(tmp_path
             file.commit(Batch(entries=entries(1 + taken, 10, size=400)))
         with journal(crashed(folder, tmp_path / "killed")) as (_, kept):
             assert list(kept.entries) == entries(1, taken, size=400)
+        file.close()
+        with contextlib.suppress(OSError), (folder / "filler").open("wb") as filler:
+            while filler.write(bytes(4096)):
+                filler.flush()
+        with pytest.raises(JournalRefused, match=r"cannot be written.*make room"):
+            opened(folder)
         subprocess.run(
             ["/bin/mount", "-o", "remount,size=4000k", str(folder)], check=True, timeout=10
         )
-        file.commit(Batch(entries=entries(1 + taken, 10, size=400)))
-        file.close()
+        with journal(folder) as (file, kept):
+            assert len(kept.entries) == taken
+            file.commit(Batch(entries=entries(1 + taken, 10, size=400)))
         with journal(folder) as (_, kept):
             assert len(kept.entries) == taken + 10
 
