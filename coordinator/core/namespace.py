@@ -163,9 +163,11 @@ class NamespaceState:
             found.append(
                 (key, shard.epoch, "release" if shard.state is ShardState.RELEASING else "run")
             )
+        # Until the grant: a shard that leaves the set of its target would be cooled down again.
+        has_warmup = self.info.policy.handoff.warmup
         for key in self.incoming(executor):
             shard = self.shards[key]
-            if shard.state is ShardState.PREPARING:
+            if has_warmup or shard.state is ShardState.PREPARING:
                 found.append((key, shard.epoch, "prepare"))
         found.sort()
         return found

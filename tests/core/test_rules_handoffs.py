@@ -87,7 +87,9 @@ def test_with_warm_up_the_owner_serves_on_until_the_target_is_ready() -> None:
     state = handing_over(warmup=True)
     assert (held(state, "e1"), held(state, "e2")) == ({"0": "run"}, {"0": "prepare"})
     assert applied(state, ack("e2", prepared=[("0", epoch(state))])).count == 1
-    assert (held(state, "e1"), held(state, "e2")) == ({"0": "release"}, {})
+    assert (held(state, "e1"), held(state, "e2")) == ({"0": "release"}, {"0": "prepare"})
+    release(state)
+    assert (held(state, "e1"), held(state, "e2")) == ({}, {"0": "run"})
 
 
 def test_the_acknowledged_stop_gives_the_shard_to_the_target_under_a_new_epoch() -> None:
