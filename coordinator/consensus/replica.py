@@ -122,6 +122,7 @@ class Replica:
         settings: dict[str, Any] = {
             "autoTick": False,
             "appendEntriesUseBatch": True,  # each step replicates once, by hand
+            "dynamicMembershipChange": True,  # until `membership-gate` shuts it
             "appendEntriesPeriod": config.ping_interval_s,
             "raftMinTimeout": shortest,
             "raftMaxTimeout": longest,

@@ -193,13 +193,23 @@ def test_a_proposal_that_a_snapshot_covers_is_answered_only_with_the_cure(withou
 # membership-gate
 
 
-def test_no_message_changes_the_members():
+@pytest.mark.parametrize(
+    ("without", "members"),
+    [((), {"n2", "n3"}), (("membership-gate",), {"n2", "n3", "n4"})],
+)
+def test_no_entry_changes_the_members_only_with_the_cure(without, members):
+    lab = Lab(*without)
+    lab.follow(
+        term=9, leader="n2", prev=(1, 0), entries=[(b"\2\x93\xa3add\xa2n4\xa2n4", 2, 9)], commit=2
+    )
+    lab.step()
+    assert {node.id for node in lab.engine.otherNodes} == members
+    assert lab.machine.values == []
+
+
+def test_no_peer_asks_a_leader_to_change_the_members():
     lab = Lab()
     lab.lead()
     lab.hear("n2", "apply_command", command=b"\2" + b"\x93\xa3add\xa2n4\xa2n4")
-    lab.follow(
-        term=9, leader="n2", prev=(2, 1), entries=[(b"\2\x93\xa3add\xa2n4\xa2n4", 3, 9)], commit=3
-    )
     lab.step()
     assert {node.id for node in lab.engine.otherNodes} == {"n2", "n3"}
-    assert lab.machine.values == []
