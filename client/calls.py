@@ -309,3 +309,9 @@ def cluster() -> Call[views.ClusterView]:
 def transfer_leadership(to: str | None) -> Call[views.ClusterView]:
     """Hand the leadership to another node."""
     return _change("POST", "/v1/cluster/transfer-leadership", views.ClusterView, {"to": to})
+
+
+def move_member(node: str, api: str, raft: str | None) -> Call[views.ClusterView]:
+    """Tell where the next process of a member is."""
+    body = {"node": node, "api": api} | ({} if raft is None else {"raft": raft})
+    return _change("POST", "/v1/cluster/members", views.ClusterView, body)

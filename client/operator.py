@@ -294,3 +294,9 @@ class Operator:
     async def transfer_leadership(self, to: str | None = None) -> views.ClusterView:
         """Hand the leadership to another node."""
         return await self._send(calls.transfer_leadership(to))
+
+    async def move_member(
+        self, node: str, *, api: str, raft: str | None = None
+    ) -> views.ClusterView:
+        """Tell where the next process of a stopped node is, before it is started."""
+        return await self._send(calls.move_member(node, api, raft))

@@ -255,6 +255,7 @@ class NodeView(Struct, frozen=True):
     is_reachable: bool = True
     last_heard_age_s: float | None = None
     match_index: int | None = None
+    formats: tuple[int, int] | None = None
 
 
 class ClusterView(Struct, frozen=True):
@@ -275,6 +276,7 @@ class ClusterView(Struct, frozen=True):
     snapshot_index: int = 0
     snapshot_bytes: int = 0
     snapshot_age_s: float | None = None
+    format: int = 0
     nodes: list[NodeView] = []
 
 

@@ -54,6 +54,7 @@ class Node:
             name=settings.node.name,
             peers=settings.node.peers,
             api_url=settings.api_url,
+            raft_bind=settings.node.raft_bind,
             bootstrap=bootstrap,
             storage_dir=settings.storage.dir or None,
             certificates=_certificates(settings),

@@ -50,6 +50,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """Required; empty stands for absent, so that the rest can be checked as well."""
     peers: dict[str, str] = field(default_factory=dict)
     """Every member, this node included: name -> "host:port" of its Raft port."""
+    raft_bind: str = ""
+    """Where this node's Raft port listens, if that is not where peers find it."""
 
 
 class ApiSettings(Struct, frozen=True, kw_only=True):
@@ -177,6 +179,18 @@ def split_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def url_fault(url: str) -> str | None:
+    """What is wrong with the URL of a node's API; None when it can be used."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or parts.path.rstrip("/") or parts.query or parts.fragment or parts.username:
+        return f"{url!r} is not http(s)://HOST[:PORT]"
+    return None
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host can only be reached from this machine. Names are not resolved."""
     try:
@@ -208,6 +222,11 @@ def _check_node(settings: Settings, faults: Faults) -> None:
         faults.add("node.peers", "is missing")
     elif node.name not in node.peers:
         faults.add(f"node.peers.{node.name}", "is missing: this node is a member as well")
+    if node.raft_bind:
+        try:
+            split_address(node.raft_bind)
+        except ValueError as fault:
+            faults.add("node.raft_bind", str(fault))
     seen: dict[tuple[str, int], str] = {}
     for name, address in node.peers.items():
         path = f"node.peers.{name}"
@@ -234,13 +253,8 @@ def _check_api(settings: Settings, faults: Faults) -> None:
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
             faults.add("api.advertised_url", f"is needed as api.bind is a wildcard ({host})")
         return
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_usable = False
-    if not is_usable or parts.path.rstrip("/") or parts.query or parts.fragment or parts.username:
-        faults.add("api.advertised_url", f"{url!r} is not http(s)://HOST[:PORT]")
+    if wrong := url_fault(url):
+        faults.add("api.advertised_url", wrong)
 
 
 def _check_exposure(settings: Settings, faults: Faults) -> None:
@@ -248,12 +262,13 @@ def _check_exposure(settings: Settings, faults: Faults) -> None:
     if settings.security.insecure:
         return
     own = {"api.bind": (settings.api.bind, "it has neither TLS nor a login yet")}
-    if settings.node.name in settings.node.peers and not settings.security.peer_ca:
-        path = f"node.peers.{settings.node.name}"
-        own[path] = (
-            settings.node.peers[settings.node.name],
-            "without security.peer_ca it has no TLS",
-        )
+    node = settings.node
+    if not settings.security.peer_ca:
+        lack = "without security.peer_ca it has no TLS"
+        if node.raft_bind:
+            own["node.raft_bind"] = (node.raft_bind, lack)
+        elif node.name in node.peers:
+            own[f"node.peers.{node.name}"] = (node.peers[node.name], lack)
     for path, (address, lack) in own.items():
         try:
             host, _ = split_address(address)

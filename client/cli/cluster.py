@@ -1,4 +1,4 @@
-"""`shardctl cluster`: status, transfer-leader, check."""
+"""`shardctl cluster`: status, transfer-leader, move-member, check."""
 
 import click
 
@@ -34,6 +34,16 @@ async def transfer_leader(session: Session, to: str | None) -> None:
     """Hand the leadership to another node."""
     call = calls.transfer_leadership(to)
     await session.change(call, "leader", f"leadership goes to {to or 'another node'}")
+
+
+@command(cluster, "move-member", is_change=True)
+@click.argument("node")
+@click.option("--api", metavar="URL", required=True, help="Where its next process serves the API.")
+@click.option("--raft", metavar="HOST:PORT", help="Where its Raft port will be, if elsewhere.")
+async def move_member(session: Session, node: str, api: str, raft: str | None) -> None:
+    """Tell where the next process of a stopped NODE is, before it is started."""
+    call = calls.move_member(node, api, raft)
+    await session.change(call, "leader", f"{node} is to be found at {raft or api}")
 
 
 @command(cluster, "check")

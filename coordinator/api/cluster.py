@@ -1,19 +1,23 @@
-"""The cluster itself: its nodes, who leads, and handing the lead over."""
+"""The cluster itself: its nodes, who leads, handing the lead over, and members that move."""
 
 from typing import Any
 
 from aiohttp import web
 
 from coordinator.api.call import Call
+from coordinator.api.operators.orders import ordered
 from coordinator.api.operators.records import (
     ClusterAnswer,
     DryRunAnswer,
+    MemberRequest,
     NodeView,
     TransferRequest,
 )
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.query import boolean
 from coordinator.consensus import PeerStatus, Status, TransferFailed
+from coordinator.core.commands import MoveMember
+from coordinator.settings import split_address, url_fault
 
 
 async def show(call: Call[None]) -> web.Response:
@@ -46,6 +50,64 @@ async def transfer(call: Call[TransferRequest]) -> web.Response:
     return _shown(call)
 
 
+async def move_member(call: Call[MemberRequest]) -> web.Response:
+    """The next process of a member is at another address; the former one counts no more."""
+    body, status = call.body, call.desk.replica.consensus.status()
+    if fault := url_fault(body.api):
+        raise invalid("api", fault)
+    if body.raft is not None:
+        try:
+            split_address(body.raft)
+        except ValueError as fault:
+            raise invalid("raft", str(fault)) from None
+    raft = _movable(call, body.node, body.raft, status)
+    return await ordered(
+        call,
+        MoveMember(node=body.node, raft=raft, api=body.api.rstrip("/")),
+        lambda _: _shown(call),
+        would=f"find {body.node} at {raft}, and no longer where it was",
+    )
+
+
+async def remove_member(call: Call[None]) -> web.Response:
+    """Refused, with what to do instead."""
+    raise _static(call, call.request.match_info["node"][:63])
+
+
+def _static(call: Call[Any], node: str) -> Refusal:
+    members = ", ".join(sorted(call.desk.settings.node.peers))
+    return Refusal(
+        "conflict",
+        f"{node!r} cannot join or leave: the members are {members} for as long as this cluster"
+        " lives. A lost node is replaced by one of the same name, at the same address or at"
+        " another (POST /v1/cluster/members)",
+    )
+
+
+def _movable(call: Call[Any], node: str, raft: str | None, status: Status) -> str:
+    """Where the member will be; refuses what would put two processes or two members in one place.
+
+    A member that is connected runs, so it is not the one to be replaced.
+    """
+    addresses = {peer.name: peer.address for peer in status.peers}
+    if node != status.name and node not in addresses:
+        raise _static(call, node)
+    own = call.desk.settings.node.peers[status.name]
+    now = addresses.get(node, own)
+    if raft is None or raft == now:
+        return now
+    running = {status.name} | {peer.name for peer in status.peers if peer.connected}
+    if node in running:
+        raise Refusal(
+            "conflict",
+            f"{node} runs at {now} and is connected: stop it first, then tell where it will be",
+        )
+    for other, address in {**addresses, status.name: own}.items():
+        if address == raft:
+            raise Refusal("conflict", f"{raft} is the address of {other}")
+    return raft
+
+
 def _shown(call: Call[Any]) -> web.Response:
     desk = call.desk
     status = desk.replica.consensus.status()
@@ -57,8 +119,11 @@ def _shown(call: Call[Any]) -> web.Response:
         is_reachable=True,
         last_heard_age_s=0.0,
         match_index=status.applied_index,
+        formats=status.formats,
     )
-    nodes = [own, *(_peer(peer, status) for peer in status.peers)]
+    moved = desk.replica.state.moved
+    known = {name: member.api for name, member in moved.items()}
+    nodes = [own, *(_peer(peer, status, known.get(peer.name)) for peer in status.peers)]
     return call.answer(
         ClusterAnswer(
             cluster_id=desk.replica.state.cluster_id,
@@ -78,6 +143,7 @@ def _shown(call: Call[Any]) -> web.Response:
             snapshot_bytes=status.snapshot_bytes,
             snapshot_age_s=status.snapshot_age_s,
             digest=desk.replica.digest() if boolean(call.query, "digest") else None,
+            format=status.format_in_force,
             nodes=sorted(nodes, key=_name),
         )
     )
@@ -87,7 +153,7 @@ def _name(view: NodeView) -> str:
     return view.node
 
 
-def _peer(peer: PeerStatus, status: Status) -> NodeView:
+def _peer(peer: PeerStatus, status: Status, moved_to: str | None) -> NodeView:
     if peer.quarantined:
         role = "quarantined"
     elif peer.name == status.leader:
@@ -98,8 +164,9 @@ def _peer(peer: PeerStatus, status: Status) -> NodeView:
         node=peer.name,
         role=role,
         address=peer.address,
-        api=peer.api_url,
+        api=peer.api_url if peer.connected else moved_to or peer.api_url,
         is_reachable=peer.connected,
         last_heard_age_s=peer.last_heard_age_s,
         match_index=peer.match_index,
+        formats=peer.formats,
     )

@@ -26,6 +26,7 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "host": "Matches [A-Za-z0-9][A-Za-z0-9._:@-]{0,127}.",
     "key": "1 to 256 bytes of UTF-8 without control characters, percent-encoded (/ as %2F).",
     "drain": "A drain's id.",
+    "node": "A member's name.",
     "reason": "A problem's reason.",
 }
 _ABOUT: Final = (

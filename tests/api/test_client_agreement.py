@@ -86,6 +86,10 @@ SAMPLES: dict[str, list[calls.Call[Any]]] = {
     ],
     "cluster": [calls.cluster()],
     "transfer_leadership": [calls.transfer_leadership("n2"), calls.transfer_leadership(None)],
+    "move_member": [
+        calls.move_member("n2", "http://h", "h:1"),
+        calls.move_member("n2", "http://h", None),
+    ],
     "dry_run": [calls.dry_run(calls.retire_shard(NS, "a"))],
 }
 EVERY = [(name, call) for name, made in SAMPLES.items() for call in made]

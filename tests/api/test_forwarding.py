@@ -205,6 +205,30 @@ async def test_leadership_is_handed_over_and_back(cluster: Cluster):
     assert unknown.body["errors"][0]["path"] == "to"
 
 
+async def test_a_move_to_another_members_address_is_refused_and_a_new_api_is_remembered():
+    settings = settings_of(3)
+    async with running(*settings) as (node, _, gone), calling(node) as caller:
+        await ready(caller)
+        await gone.stop()
+        await asyncio.sleep(0.1)
+        await ready(caller)
+        taken = {"node": "n3", "raft": settings[0].node.peers["n2"], "api": "http://127.0.0.1:9"}
+        refused = await caller.post("/v1/cluster/members", taken)
+        assert (refused.status, refused.reason) == (409, "conflict")
+        assert "is the address of n2" in refused.body["detail"]
+        place = {"node": "n3", "raft": "127.0.0.1:9", "api": "http://127.0.0.1:9/"}
+        dry = await caller.post("/v1/cluster/members?dry_run=true", place)
+        assert (dry.body["dry_run"], dry.body["creates"]) == (True, True)
+        for _ in range(2):
+            moved = await caller.post("/v1/cluster/members", place)
+            (seen,) = [seen for seen in moved.body["nodes"] if seen["node"] == "n3"]
+            assert (seen["address"], seen["api"]) == ("127.0.0.1:9", "http://127.0.0.1:9")
+        same = {"node": "n3", "api": "http://127.0.0.1:10"}
+        kept = await caller.post("/v1/cluster/members", same)
+        (seen,) = [seen for seen in kept.body["nodes"] if seen["node"] == "n3"]
+        assert (seen["address"], seen["api"]) == ("127.0.0.1:9", "http://127.0.0.1:10")
+
+
 async def test_without_a_quorum_nothing_is_promised():
     (first, *_) = settings_of(3)
     async with running(first) as (node,), calling(node) as caller:

@@ -139,6 +139,41 @@ async def test_the_cluster_is_shown(api: Caller):
     assert shown["applied_index"] >= 1
 
 
+async def test_members_neither_join_nor_leave(api: Caller):
+    place = {"node": "n9", "raft": "127.0.0.1:9", "api": "http://127.0.0.1:9"}
+    unknown = await api.post("/v1/cluster/members", place)
+    assert (unknown.status, unknown.reason) == (409, "conflict")
+    assert "a lost node is replaced by one of the same name" in unknown.body["detail"].lower()
+    gone = await api.ask("DELETE", "/v1/cluster/members/n1")
+    assert (gone.status, gone.reason) == (409, "conflict")
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        ({"node": "n1", "api": "127.0.0.1:9"}, "api"),
+        ({"node": "n1", "api": "http://h", "raft": "h"}, "raft"),
+        ({"node": "n1", "api": "http://h", "raft": "h:0"}, "raft"),
+    ],
+)
+async def test_a_move_names_addresses_that_can_be_used(
+    api: Caller, place: dict[str, str], path: str
+):
+    answer = await api.post("/v1/cluster/members", place)
+    assert (answer.status, answer.reason) == (422, "invalid")
+    assert answer.body["errors"][0]["path"] == path
+
+
+async def test_a_member_that_runs_is_not_moved_and_the_formats_are_shown(api: Caller):
+    place = {"node": "n1", "raft": "127.0.0.1:9", "api": "http://127.0.0.1:9"}
+    answer = await api.post("/v1/cluster/members", place)
+    assert (answer.status, answer.reason) == (409, "conflict")
+    assert "stop it first" in answer.body["detail"]
+    shown = (await api.get("/v1/cluster")).body
+    assert shown["format"] >= 0
+    assert shown["nodes"][0]["formats"] == [1, 1]
+
+
 async def test_a_lone_node_can_hand_the_lead_to_nobody(api: Caller):
     alone = await api.post("/v1/cluster/transfer-leadership")
     assert (alone.status, alone.reason) == (409, "conflict")

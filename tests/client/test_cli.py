@@ -286,6 +286,8 @@ async def test_the_cluster_is_shown_and_checked(shardctl):
     healthy = await shardctl("cluster", "check")
     assert (healthy.status, healthy.out[:3]) == (0, "OK:")
     assert (await shardctl("cluster", "transfer-leader")).status == faults.CONFLICT
+    elsewhere = ("--api", "http://127.0.0.1:9", "--raft", "127.0.0.1:9")
+    assert (await shardctl("cluster", "move-member", "n1", *elsewhere)).status == faults.CONFLICT
 
 
 async def test_a_check_is_critical_when_nobody_answers():

@@ -80,6 +80,16 @@ class TransferRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     to: Annotated[str, Meta(min_length=1, max_length=63)] | None = None
 
 
+class MemberRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the next process of a member is."""
+
+    node: Annotated[str, Meta(min_length=1, max_length=63)]
+    raft: Annotated[str, Meta(min_length=1, max_length=261)] | None = None
+    """"host:port" of its Raft port; the present one when none is named."""
+    api: Annotated[str, Meta(min_length=1, max_length=512)]
+    """URL of its API."""
+
+
 class DryRunAnswer(Struct, frozen=True, kw_only=True):
     """The change was checked and would be made. Nothing was changed."""
 
@@ -258,6 +268,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     last_heard_age_s: float | None
     match_index: int | None
     """What the leader knows to be replicated there."""
+    formats: tuple[int, int] | None
+    """Oldest and newest format of commands that it reads; null while it is not connected."""
 
 
 class ClusterAnswer(Struct, frozen=True, kw_only=True):
@@ -282,6 +294,8 @@ class ClusterAnswer(Struct, frozen=True, kw_only=True):
     snapshot_age_s: float | None
     digest: str | None
     """Of the state at `applied_index`, if it was asked for: equal on all nodes at one index."""
+    format: int
+    """The newest format of commands that was used; a new one waits until all nodes read it."""
     nodes: list[NodeView]
 
 

@@ -323,9 +323,7 @@ _CLUSTER: Final = (
         summary="The nodes and who leads.",
         parameters=(
             CONSISTENCY,
-            Parameter(
-                "digest", "With a hash of the state; it costs a snapshot.", "boolean"
-            ),
+            Parameter("digest", "With a hash of the state; it costs a snapshot.", "boolean"),
         ),
         answer=told.ClusterAnswer,
     ),
@@ -336,6 +334,24 @@ _CLUSTER: Final = (
         "Hand the lead over.",
         body=told.TransferRequest,
         answer=told.ClusterAnswer,
+        reasons=("conflict",),
+    ),
+    _order(
+        "POST",
+        "/v1/cluster/members",
+        cluster.move_member,
+        "Tell where the next process of a member is, before it is started.",
+        body=told.MemberRequest,
+        answer=told.ClusterAnswer,
+        reasons=("conflict", "quota_exceeded"),
+    ),
+    _order(
+        "DELETE",
+        "/v1/cluster/members/{node}",
+        cluster.remove_member,
+        "Always refused: members are replaced under their names, not removed.",
+        body=None,
+        answer=None,
         reasons=("conflict",),
     ),
 )
