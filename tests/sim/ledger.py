@@ -38,7 +38,9 @@ class Ledger:
         """An entry that was applied once is the entry of its index for ever."""
         former = self.entries.setdefault(index, entry)
         if former != entry:
-            raise Violation(f"{life} replaces the committed entry {index}: {former} by {entry}")
+            raise Violation(
+                f"{life} replaces the committed entry {index}: {former!r:.60} by {entry!r:.60}"
+            )
 
     def holds(self, life: str, index: int, digest: bytes) -> None:
         """Equal applied index, equal state."""
