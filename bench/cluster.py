@@ -69,7 +69,7 @@ class Nodes:
             name: f"http://127.0.0.1:{port}" for name, port in zip(names, ports[size:], strict=True)
         }
         self._folder = folder
-        self._has_journal = has_journal
+        self.has_journal = has_journal
         self._program = program
         self._processes = processes
         self._session: aiohttp.ClientSession | None = None
@@ -96,7 +96,7 @@ class Nodes:
         path.write_text(
             f'[node]\nname = "{name}"\npeers = {{ {peers} }}\n'
             f'[api]\nbind = "{self.api[name].removeprefix("http://")}"\n'
-            + (f'[storage]\ndir = "{self.journal(name)}"\n' if self._has_journal else "")
+            + (f'[storage]\ndir = "{self.journal(name)}"\n' if self.has_journal else "")
         )
         return path
 

@@ -52,6 +52,7 @@ FIELDS: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     },
     "proceed": {"nonces": _MAP},
     "admitted": {},
+    "outdated": {},
     "probe": {"id": _INT, "term": _INT},
     "probe_ack": {"id": _INT, "term": _INT},
     "ping": {},
@@ -68,6 +69,7 @@ OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "apply_command": {"request_id": _INT},
     "apply_command_response": {"error": _INT, "log_idx": _INT, "log_term": _INT},
     "request_vote": {"transfer": _BOOL},
+    "admitted": {"nonce": _STR},
     "ping": {"moved": _MAP},
 }
 _STAMP: Final = {"type": _STR, "stamp": _INT}

@@ -73,6 +73,7 @@ class Replica:
         self.is_quarantined = False
         self.fatal: str | None = None
         self.disk_fault: str | None = None
+        self.distrusted: set[str] = set()
         self.outbox: dict[str, list[bytes]] = {}
         self.send_early: Callable[[dict[str, list[bytes]]], None] | None = None
         self._must_wait: set[str] = set()
@@ -162,7 +163,7 @@ class Replica:
     def receive(self, peer: str, message: Message) -> None:
         """One message of a linked member; not heard while nothing can be kept."""
         self.look_at_clock()
-        if self.disk_fault is not None:
+        if self.disk_fault is not None or peer in self.distrusted:
             return
         kind = message["type"]
         rewritten: Message | None = message

@@ -326,6 +326,62 @@ def test_a_journal_that_was_still_waiting_waits_again():
     assert votes(again) == []
 
 
+def admitted(disk, seed=1):
+    """A founder that knows the memories of the others."""
+    lab = Lab(disk=disk, admitted=False, seed=seed)
+    if lab.replica.is_quarantined:
+        lab.step()
+        (asked, *_) = lab.sent("n2", "rejoin")
+        found(lab, asked["nonce"])
+    lab.step()
+    lab.sent()
+    return lab
+
+
+def test_a_node_that_takes_part_with_an_older_memory_is_not_heard_and_told():
+    disk = SimDisk("n1")
+    admitted(disk)
+    lab = admitted(disk)  # the next life knows it as well
+    lab.hear("n2", "admitted", nonce="a" * 16, stamp=0)
+    lab.hear("n3", "admitted", nonce="f" * 16, stamp=0)
+    asked_for_a_vote(lab, "n3")
+    assert votes(lab) == []
+    asked_for_a_vote(lab, "n2", term=6)
+    assert votes(lab) == [6]
+    lab.replica.link_shut("n3")
+    lab.replica.link_opened("n3")
+    lab.hear("n3", "rejoin", nonce="e" * 16, views={}, stamp=0)  # it came back empty
+    lab.step()
+    assert lab.sent("n3", "rejoin_ack")
+
+
+def test_a_node_is_told_that_its_memory_is_older():
+    lab = admitted(SimDisk("n1"))
+    lab.hear("n3", "admitted", nonce="f" * 16, stamp=0)
+    lab.step()
+    assert lab.sent("n3", "outdated")
+
+
+def test_a_node_that_a_majority_calls_outdated_ends_with_the_way_out():
+    lab = admitted(SimDisk("n1"))
+    lab.hear("n2", "outdated", stamp=0)
+    lab.step()
+    assert lab.replica.fatal is None  # the memory of n2 may be the older one
+    lab.hear("n3", "outdated", stamp=0)
+    assert "sim:n1 is older than what the other members know" in lab.replica.fatal
+    assert "move its folder away" in lab.replica.fatal
+
+
+def test_the_first_word_on_a_link_names_the_memory():
+    disk = SimDisk("n1")
+    lab = admitted(disk)
+    lab.replica.link_shut("n2")
+    lab.replica.link_opened("n2")
+    lab.step()
+    (first, *_) = lab.sent("n2")
+    assert (first["type"], first["nonce"]) == ("admitted", disk.notes["nonce"])
+
+
 # -- a disk that takes nothing ---------------------------------------------------------------------
 
 

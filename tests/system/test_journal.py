@@ -23,7 +23,7 @@ async def three(folder):
             await nodes.close()
 
 
-async def refused(nodes, processes, name):
+async def refused(nodes, processes, name, lines=1):
     """A start that must end by itself: its status and its last words."""
     log = nodes.journal(name).parent / f"{name}.log"
     log.unlink(missing_ok=True)
@@ -31,8 +31,9 @@ async def refused(nodes, processes, name):
     async with asyncio.timeout(15):
         status = await processes.running[name].wait()
     await processes.kill(name)
-    (line,) = log.read_text().splitlines()
-    return status, line
+    told = log.read_text().splitlines()
+    assert lines is None or len(told) == lines
+    return status, told[-1]
 
 
 async def until(condition, timeout_s=15.0):
@@ -192,3 +193,23 @@ async def test_a_journal_of_another_cluster_ends_its_node_and_disturbs_nobody(tm
         assert f"journal.sqlite belongs to cluster {foreign}, a majority of the members" in told
         assert await second.first_write("undisturbed") < 2.0
         assert (await second.sight("n1")).cluster_id == own
+
+
+async def test_an_old_journal_after_a_life_without_it_ends_its_node_with_the_way_out(tmp_path):
+    async with three(tmp_path) as (nodes, processes):
+        await nodes.start_all()
+        await nodes.kill("n3")
+        nodes.has_journal = False
+        await nodes.start("n3")  # it forgets, is caught up, votes and acknowledges
+        await nodes.ready(["n3"])
+        await nodes.first_write("without-its-journal")
+        await nodes.kill("n3")
+        nodes.has_journal = True
+        status, _ = await refused(nodes, processes, "n3", lines=None)
+        assert status == 1
+        told = (tmp_path / "n3.log").read_text()
+        assert "journal.sqlite is older than what the other members know of this node" in told
+        assert "move its folder away" in told
+        shutil.rmtree(nodes.journal("n3"))
+        await nodes.start("n3")
+        await nodes.ready(nodes.names)

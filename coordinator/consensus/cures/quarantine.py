@@ -54,6 +54,7 @@ class Quarantine(Cure):
         self._answers: dict[str, _Answer] = {}
         self._terms: dict[str, int] = {}
         self._founders: dict[str, str] | None = None
+        self._outdated_by: set[str] = set()
         self._asked_at: dict[str, float] = {}
         self._ask_next_s = 0.0
         self._tell_next_s: float | None = None
@@ -70,6 +71,7 @@ class Quarantine(Cure):
             self._founders = json.loads(notes["founders"])
         self._is_override = replica.config.bootstrap
         if notes.get("admitted") == self._nonce:
+            self._nonces.update(json.loads(notes.get("nonces", "{}")))
             return
         replica.engine.log.note("nonce", self._nonce)
         replica.is_quarantined = True
@@ -89,6 +91,7 @@ class Quarantine(Cure):
             "rejoin_ack": self._learn,
             "proceed": self._proceed,
             "admitted": self._note_admitted,
+            "outdated": self._note_outdated,
         }
 
     def delivered(self) -> Mapping[str, Seen]:
@@ -160,7 +163,7 @@ class Quarantine(Cure):
         replica = self.replica
         nonce = message["nonce"]
         if self._nonces.get(peer) != nonce:
-            self._nonces[peer] = nonce
+            self._know(peer, nonce)
             if replica.engine.is_leader:
                 # What the former life acknowledged is gone.
                 replica.engine.match_index[self.replica.members[peer]] = 0
@@ -182,7 +185,7 @@ class Quarantine(Cure):
 
     def _learn(self, peer: str, message: Message) -> None:
         replica = self.replica
-        self._nonces[peer] = message["own"]
+        self._know(peer, message["own"])
         if message["nonce"] != self._nonce or not replica.is_quarantined:
             return
         answer = _Answer(
@@ -241,9 +244,47 @@ class Quarantine(Cure):
     def _name_founders(self, nonces: dict[str, str]) -> None:
         self._founders = nonces
         self.replica.engine.log.note("founders", json.dumps(nonces))
+        for name, nonce in nonces.items():
+            self._know(name, nonce)
 
-    def _note_admitted(self, peer: str, _message: Message) -> None:
+    # Old copies of a journal.
+
+    def _know(self, peer: str, nonce: str) -> None:
+        self._nonces[peer] = nonce
+        self.replica.engine.log.note("nonces", json.dumps(self._nonces))
+
+    def link_opened(self, peer: str) -> None:
+        """The first word on a link: with which memory this node takes part."""
+        if not self.replica.is_quarantined:
+            self.replica.send(peer, {"type": "admitted", "nonce": self._nonce})
+
+    def link_shut(self, peer: str) -> None:
+        """Whoever comes next may have another memory."""
+        self.replica.distrusted.discard(peer)
+
+    def _note_admitted(self, peer: str, message: Message) -> None:
         self._asked_at.pop(peer, None)
+        nonce = message.get("nonce")
+        if nonce is None or self._nonces.get(peer) == nonce:
+            return
+        if self.replica.is_quarantined or peer not in self._nonces:
+            self._know(peer, nonce)
+            return
+        # Every admitted member answered a new memory before that was admitted, so this one is an
+        # older one: a journal that was put back, or used again after a life without it.
+        logger.error("memory_outdated node=%s peer=%s", self.replica.name, peer)
+        self.replica.send(peer, {"type": "outdated"})
+        self.replica.distrusted.add(peer)
+
+    def _note_outdated(self, peer: str, _message: Message) -> None:
+        # One peer alone may be the one whose memory is old.
+        self._outdated_by.add(peer)
+        log = self.replica.engine.log
+        if log.is_durable and self.replica.is_majority(len(self._outdated_by)):
+            self.replica.fail(
+                f"{log.path} is older than what the other members know of this node; move its "
+                "folder away and start again: the node comes back empty and is caught up"
+            )
 
     def _stand_soon(self) -> None:
         # There is no leader to wait for: the first of the founders stands at once.
@@ -255,7 +296,7 @@ class Quarantine(Cure):
         self.replica.is_quarantined = False
         self.replica.engine.log.note("admitted", self._nonce)
         for peer in self.replica.peers:
-            self.replica.send(peer, {"type": "admitted"})
+            self.replica.send(peer, {"type": "admitted", "nonce": self._nonce})
         logger.info("quarantine_left node=%s how=%r", self.replica.name, how)
 
     def _tell(self) -> None:
