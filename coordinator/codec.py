@@ -119,9 +119,7 @@ class _End(msgspec.Struct, frozen=True):
 _SHARD_FIELDS: Final = tuple(f.name for f in fields(Shard))
 _values_of_shard = attrgetter(*_SHARD_FIELDS)
 _shard_hints = get_type_hints(Shard)
-_ShardRow: Any = msgspec.defstruct(
-    "_ShardRow", [(name, _shard_hints[name]) for name in _SHARD_FIELDS], array_like=True, gc=False
-)
+_ShardRow: Any = tuple[tuple(_shard_hints[name] for name in _SHARD_FIELDS)]  # type: ignore[misc]
 
 _Closed = tuple[str, str, CloseCause]
 _PARTS: Final[dict[str, Any]] = {
@@ -161,7 +159,7 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
             for rows in _slices(getattr(namespace, tag)):
                 yield tag, rows
         for shards in _slices(namespace.shards):
-            yield "shards", [_ShardRow(*_values_of_shard(shard)) for shard in shards]
+            yield "shards", [*map(_values_of_shard, shards)]
 
 
 _Row = TypeVar("_Row")
@@ -214,7 +212,7 @@ class _Reading:
 
     def _shard(self, row: Any) -> Shard:
         """One string for each executor instead of one for each shard: 60 MB of a million."""
-        values = dict(zip(_SHARD_FIELDS, _values_of_shard(row), strict=True))
+        values = dict(zip(_SHARD_FIELDS, row, strict=True))
         for of in ("executor", "previous"):
             values[of] = self.names.setdefault(values[of], values[of])
         return Shard(**values)

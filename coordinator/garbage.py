@@ -1,6 +1,6 @@
 """The garbage collector, kept from stopping the loop.
 
-Decides what it looks at. Must not know who makes the garbage.
+Decides what it looks at, and when all of it. Must not know who makes the garbage.
 
 A full collection walks through everything that is not set aside: half a second for a million
 shards, 25 ms for what is loaded at the start. Both live long and are no garbage, so they are set
@@ -8,13 +8,21 @@ aside: the modules once they are loaded, records whenever enough of them were wr
 time. A collection right before lets no garbage be set aside with them, and has little to walk
 through, as all older records are aside already. A record that is replaced is freed at once: nothing
 refers back to it. Nothing is switched off: frameworks make cycles, and a node runs for months.
+
+Connections are set aside as well, and aiohttp leaves a small cycle of each that is closed. So
+what is aside is counted, and once in many days of many writes all of it is looked at.
 """
 
 import gc
+from collections.abc import Callable
 from typing import Final
 
-RECORDS_MAX: Final = 20_000
-"""Records that a collection may have to walk through: some 10 ms."""
+RECORDS_MAX: Final = 50_000
+"""Records that a collection may have to walk through: 20 ms."""
+STRANGERS_MAX: Final = 300_000
+"""Objects aside that cannot be records: at 100 bytes each, some 30 MB of what may be garbage."""
+PER_SHARD: Final = 2
+"""A shard's record, and on the leader its load."""
 
 
 def spare_the_loop() -> None:
@@ -29,10 +37,13 @@ class Aside:
     def __init__(self) -> None:
         self._written = 0
 
-    def wrote(self, records: int) -> None:
-        """So many records were written just now."""
+    def wrote(self, records: int, held: Callable[[], int] | None = None) -> None:
+        """So many records were written just now; `held` tells how many there are in all."""
         self._written += records
-        if self._written >= RECORDS_MAX:
-            self._written = 0
-            gc.collect()
-            gc.freeze()
+        if self._written < RECORDS_MAX:
+            return
+        self._written = 0
+        if held is not None and gc.get_freeze_count() > PER_SHARD * held() + STRANGERS_MAX:
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()

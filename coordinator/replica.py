@@ -66,12 +66,15 @@ class StateMachine:
         had_cluster_id = self.state.cluster_id
         outcome = self.state.apply(entry)
         if isinstance(outcome, Applied):
-            self._aside.wrote(outcome.count)
+            self._aside.wrote(max(1, outcome.count), self._held)
         if self.state.cluster_id is not None and had_cluster_id is None:
             self.on_cluster_id(self.state.cluster_id)
         if isinstance(command, MoveMember):
             self.tell_moves()
         return outcome
+
+    def _held(self) -> int:
+        return sum(len(namespace.shards) for namespace in self.state.namespaces.values())
 
     def parts(self) -> Iterator[bytes]:
         """The state of this moment as bytes, the same on every node at the same index."""

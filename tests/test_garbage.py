@@ -24,11 +24,15 @@ print(gc.isenabled(), left * 20 < held, gone() is None)
 """
 
 
-def test_what_was_loaded_is_left_alone_and_cycles_made_later_are_collected():
+def told_by(script):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["True", "True", "True"]
+    return done.stdout.split()
+
+
+def test_what_was_loaded_is_left_alone_and_cycles_made_later_are_collected():
+    assert told_by(SCRIPT) == ["True", "True", "True"]
 
 
 def test_records_written_in_bulk_are_set_aside_and_freed_when_replaced():
@@ -47,7 +51,27 @@ frozen = gc.get_freeze_count()
 shards.clear()
 print(gc.get_freeze_count() <= frozen - RECORDS_MAX)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["True", "True", "True"]
+    assert told_by(script) == ["True", "True", "True"]
+
+
+def test_garbage_that_was_set_aside_with_records_goes_when_it_becomes_much():
+    script = """
+import weakref
+from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
+
+class Ring:
+    pass
+
+aside = Aside()
+rings = [Ring() for _ in range(STRANGERS_MAX + 1)]
+for ring in rings:
+    ring.itself = ring
+aside.wrote(RECORDS_MAX, lambda: 0)
+gone = weakref.ref(rings[0])
+del ring, rings
+aside.wrote(RECORDS_MAX, lambda: STRANGERS_MAX)
+print(gone() is None)
+aside.wrote(RECORDS_MAX, lambda: 0)
+print(gone() is None)
+"""
+    assert told_by(script) == ["False", "True"]
