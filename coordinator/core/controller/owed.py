@@ -94,9 +94,12 @@ def _owed_shards(namespace: NamespaceState) -> Iterator[tuple[Shard, Cause]]:
             # A pin to a drained executor is two orders at odds: the drain shows as blocked.
             if shard.state is ShardState.OWNED and (is_leaving or shard.pin != record.id):
                 yield shard, Cause.LEAVING if is_leaving else Cause.DRAIN
-    for key in sorted(namespace.pinned):
-        shard = namespace.shards[key]
-        if shard.state is not ShardState.OWNED or shard.pin == shard.executor:
+    # Looked at after every change, and nearly all pinned shards are where they belong.
+    shards = namespace.shards
+    astray = [key for key in namespace.pinned if (one := shards[key]).pin != one.executor]
+    for key in sorted(astray):
+        shard = shards[key]
+        if shard.state is not ShardState.OWNED:
             continue
         owner = namespace.executors[shard.executor or ""]
         target = namespace.executors.get(shard.pin or "")
