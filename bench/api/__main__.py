@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from bench.api import target
+from bench.api.driven import driven
 from bench.api.driver import FIRST_SEQUENCE, Drive, Driven, Request
 from bench.cluster import Nodes
 from bench.processes import Processes, free_ports
@@ -31,8 +30,6 @@ driver on most machines, so their ratio is shown and not judged."""
 SIZES: Final = (1, 3)
 EXTRA_ROUNDS: Final = 2
 """While a bar is missed: on a busy machine the best of a few rounds is nearer to the truth."""
-SLACK_S: Final = 15.0
-"""A driver's start and end, beyond the time that it measures."""
 
 
 @dataclass(slots=True)
@@ -56,29 +53,13 @@ class Bench:
         self._processes = processes
         self._seconds = seconds
         self._sequence = FIRST_SEQUENCE
-        self._runs = 0
 
     async def measure(self, url: str, requests: list[list[Request]]) -> Driven:
         """One driver at one server; raises when anything was not answered with 200."""
-        self._runs += 1
-        path = self._folder / f"drive-{self._runs}.json"
         task = Drive(url, requests, self._seconds, first_sequence=self._sequence)
-        path.write_bytes(msgspec.json.encode(task))
-        name = f"driver-{self._runs}"
-        argv = [sys.executable, "-m", "bench.api.driver", str(path)]
-        process = await self._processes.start(name, argv, has_output=True)
-        if process.stdout is None:
-            raise RuntimeError("the driver has no output")
-        async with asyncio.timeout(self._seconds + SLACK_S):
-            line = await process.stdout.readline()
-        await self._processes.finish(name, 5.0)
-        if not line:
-            raise RuntimeError(f"the driver broke; see {self._folder / name}.log")
-        driven = msgspec.json.decode(line, type=Driven)
-        self._sequence = driven.last_sequence
-        if driven.failed:
-            raise RuntimeError(f"{driven.failed} requests failed: {driven.example}")
-        return driven
+        found = await driven(self._folder, self._processes, task)
+        self._sequence = found.last_sequence
+        return found
 
 
 async def run(folder: Path, seconds: float, rounds: int) -> dict[int, Measurements]:
@@ -105,12 +86,12 @@ async def run_size(folder: Path, size: int, seconds: float, rounds: int) -> Meas
                     break
                 for kind, requests in kinds.items():
                     for server, url in servers.items():
-                        driven = await bench.measure(url, requests)
-                        found.add(kind, server, driven)
+                        one = await bench.measure(url, requests)
+                        found.add(kind, server, one)
                         progress(
                             f"{size} node(s)  round {number + 1}  {kind:10} {server:4}"
-                            f"  {driven.answers_per_s:8,.0f}/s  p50 {driven.latency_p50_ms:.2f} ms"
-                            f"  p99 {driven.latency_p99_ms:.2f} ms"
+                            f"  {one.answers_per_s:8,.0f}/s  p50 {one.latency_p50_ms:.2f} ms"
+                            f"  p99 {one.latency_p99_ms:.2f} ms"
                         )
         finally:
             await nodes.close()
