@@ -61,6 +61,10 @@ def shard_faults(namespace: NamespaceState, shard: Shard) -> list[str]:
         ),
         (shard.state is not ShardState.PREPARING or is_moving, "preparing without a target"),
         (
+            not shard.is_warm or (shard.state is ShardState.RELEASING and is_moving),
+            f"warm while {shard.state} with target {shard.target}",
+        ),
+        (
             not shard.overdue or shard.state is ShardState.RELEASING,
             f"overdue while {shard.state}",
         ),

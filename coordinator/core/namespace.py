@@ -163,11 +163,10 @@ class NamespaceState:
             found.append(
                 (key, shard.epoch, "release" if shard.state is ShardState.RELEASING else "run")
             )
-        # Until the grant: a shard that leaves the set of its target would be cooled down again.
-        has_warmup = self.info.policy.handoff.warmup
         for key in self.incoming(executor):
             shard = self.shards[key]
-            if has_warmup or shard.state is ShardState.PREPARING:
+            # Until the grant: a shard that leaves the set of its target would be cooled down again.
+            if shard.is_warm or shard.state is ShardState.PREPARING:
                 found.append((key, shard.epoch, "prepare"))
         found.sort()
         return found
@@ -340,9 +339,11 @@ class NamespaceState:
             self._index(shard)
 
 
-def _duty(shard: Shard | None) -> tuple[str | None, int, ShardState, str | None] | None:
+def _duty(shard: Shard | None) -> tuple[object, ...] | None:
     """All of a shard that executors' sets show."""
-    return None if shard is None else (shard.executor, shard.epoch, shard.state, shard.target)
+    if shard is None:
+        return None
+    return (shard.executor, shard.epoch, shard.state, shard.target, shard.is_warm)
 
 
 def _parties(shard: Shard | None) -> list[str]:

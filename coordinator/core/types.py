@@ -201,6 +201,9 @@ class Shard:
     executor: str | None = None
     epoch: int = 0
     target: str | None = None
+    is_warm: bool = False
+    """Its target warmed up for the handoff that is open; a matter of the handoff, so that a change
+    of policy meanwhile changes nobody's set."""
     overdue: bool = False
     """The release was not acknowledged in time: the owner's lease on this shard alone is
     no longer renewed."""

@@ -151,6 +151,7 @@ def broken(state: ClusterState, *shards: Shard) -> list[str]:
         ({"state": ShardState.RELEASING, "target": "e1"}, "releasing of e1 with target e1"),
         ({"state": ShardState.PREPARING}, "preparing without a target"),
         ({"overdue": True}, "overdue while owned"),
+        ({"is_warm": True}, "warm while owned"),
         ({"state": ShardState.PARKED}, "parked with owner e1"),
         ({"fate": Fate.RETIRED}, "owned while being retired"),
         ({"state": ShardState.VACANT, "executor": None, "fate": Fate.PARKED}, "vacant with fate"),

@@ -30,6 +30,7 @@ from tests.core.builders import (
     refused,
     release,
     retire,
+    set_policy,
     shard,
     space,
     start,
@@ -143,6 +144,18 @@ def test_a_target_that_was_closed_to_shards_during_the_stop_leaves_the_shard_vac
     release(state)
     assert list(space(state).vacant) == ["0"]
     assert shard(state).previous == "e1"
+
+
+def test_a_policy_that_changes_during_a_handoff_changes_nobodys_set() -> None:
+    warm, cold = handing_over(warmup=True), handing_over()
+    applied(warm, ack("e2", prepared=[("0", epoch(warm))]))
+    for state, policy in ((warm, PLAIN), (cold, WARM)):
+        before = held(state, "e1"), held(state, "e2")
+        applied(state, set_policy(policy))
+        assert (held(state, "e1"), held(state, "e2")) == before
+    assert held(warm, "e2") == {"0": "prepare"}
+    applied(warm, park("0"))
+    assert held(warm, "e2") == {}
 
 
 # -- words that count for nothing --------------------------------------------------------------

@@ -174,7 +174,7 @@ def acknowledge(draft: Draft, command: Acknowledge) -> Outcome:
 def _prepared(draft: Draft, shard: Shard, command: Acknowledge) -> None:
     """The target is warm: let the owner stop, unless the target may not have the shard any more."""
     if draft.is_open(command.executor):
-        draft.put(shard.replace(state=ShardState.RELEASING))
+        draft.put(shard.replace(state=ShardState.RELEASING, is_warm=True))
     else:
         keep(draft, shard, command.at_ms)
 
@@ -210,6 +210,7 @@ def release_for(draft: Draft, shard: Shard, fate: Fate) -> None:
         shard.replace(
             state=ShardState.RELEASING,
             target=None,
+            is_warm=False,
             fate=fate,
             next_cause=Cause.OPERATOR,
         )
