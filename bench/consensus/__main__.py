@@ -1,8 +1,10 @@
 """Write latency and throughput, three processes on loopback, beside stock PySyncObj.
 
-In memory as the peer is, and with the journal beside what the disk takes for one sync.
+In memory as the peer is, and with the journal beside what the disk takes for one sync. Then through
+the front doors: an operator's write over HTTP beside the same in etcd, where that is installed.
 
-`python -m bench.consensus [--json] [--rounds N]`. Exit status 0 only when the bars hold.
+`python -m bench.consensus [--json] [--rounds N] [--only layer|http]`. Exit status 0 only when the
+bars hold; there is none for etcd.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from bench.consensus import etcd, fronts
 from bench.consensus.disk import sync_p50_ms
 from bench.consensus.measure import Measured
 from bench.processes import Processes, free_ports
@@ -212,19 +215,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.consensus", description=__doc__)
     parser.add_argument("--json", action="store_true", help="JSON lines, the summary last")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each system (default 3)")
+    parser.add_argument("--only", choices=["layer", "http"], help="half of it")
     args = parser.parse_args()
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="shard-coordinator-bench-") as folder:
-        sync_ms = sync_p50_ms(Path(folder))
-        found = asyncio.run(run(max(1, args.rounds), Path(folder)))
-    best = best_of(found)
-    rows = rows_of(best) + journal_rows(best["ours-journal"], best["ours"], sync_ms)
-    faults = missed(rows, BARS)
+    rounds = max(1, args.rounds)
+    rows: list[Row] = []
+    faults: list[str] = []
+    skipped = {} if etcd.lack() is None else {"etcd": etcd.lack()}
+    with tempfile.TemporaryDirectory(prefix="shard-coordinator-bench-") as name:
+        folder = Path(name)
+        if args.only != "http":
+            sync_ms = sync_p50_ms(folder)
+            best = best_of(asyncio.run(run(rounds, folder)))
+            rows += rows_of(best) + journal_rows(best["ours-journal"], best["ours"], sync_ms)
+            faults = missed(rows, BARS)
+        if args.only != "layer":
+            for peer, why in skipped.items():
+                progress(f"{peer} is skipped: {why}")
+            rows += fronts.rows_of(asyncio.run(fronts.run(folder, rounds)))
     summary: dict[str, object] = {
         "ok": not faults,
         "members": 3,
         "storage": "memory and journal",
-        "rounds": len(found["ours"]),
+        "skipped": skipped,
         "cpus": os.cpu_count(),
         "load_average": round(os.getloadavg()[0], 1),
         "missed": faults,
