@@ -188,3 +188,19 @@ def test_an_executor_that_waits_for_itself_or_is_over_and_a_bound_below_the_leas
         "executor 'e2': on record although expired",
     ]
     assert isinstance(space(state).executors["e1"], Executor)
+
+
+def test_the_large_tables_are_named_for_whoever_takes_a_namespace_apart() -> None:
+    state = fleet(2, 4)
+    start(state, "0", "e2")
+    keys = [sorted(table) for table in space(state).tables()]
+    assert sorted("0123") in keys
+    assert sum(map(len, keys)) == 4 + 1 + 4 + 1
+
+
+def test_a_view_of_the_whole_state_stays_as_it_was_while_the_state_goes_on() -> None:
+    state = fleet(2, 4)
+    before, view = state.image(), state.view()
+    start(state, "0", "e2")
+    assert tuple(view.namespaces[0].shards) == before.namespaces[0].shards
+    assert view.next_revision == before.next_revision
