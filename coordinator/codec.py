@@ -1,11 +1,12 @@
 """Bytes of the replicated log and of snapshots: msgpack of the core's records, versioned.
 
-An entry is `[format, tag, fields]`; a node refuses a format or a tag that it does not know. A
+An entry is `[format, tag, fields]`, with the format in which its command came to be. A command's
+fields never change; what would change them is a new command of a new format. A
 snapshot is a sequence of parts `[tag, fields]`, each of bounded work, so that a million shards are
 written and read in slices. The core itself stays free of encodings.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args, get_type_hints
@@ -27,7 +28,7 @@ from coordinator.core.state import ClusterImage, ClusterState, MovedMember
 from coordinator.core.types import CloseCause, Cordon, Drain, Executor, Namespace, Shard
 
 FORMAT: Final = 1
-"""Of entries and snapshots. A change that an older node would misread raises it."""
+"""The oldest of entries and snapshots. A change that an older node would misread is a newer one."""
 
 _COMMANDS: Final[dict[str, type[Command]]] = {
     kind.__name__: kind for kind in (*get_args(ClusterCommand), *get_args(NamespaceCommand))
@@ -39,6 +40,14 @@ class UnknownFormatError(ValueError):
     """These bytes were written by a newer version, or are not ours at all."""
 
 
+class MalformedError(UnknownFormatError):
+    """These bytes are not ours: whoever reads this format refuses them alike."""
+
+
+class NotReadableYetError(Exception):
+    """Some member does not read this command: it may not be written yet."""
+
+
 # Bytes nested a thousand deep are not ours either, and must not end the apply of any node.
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError)
 
@@ -48,34 +57,61 @@ _once = msgspec.msgpack.Decoder(tuple[str, str, str, msgspec.Raw])
 _decoders: Final = {tag: msgspec.msgpack.Decoder(kind) for tag, kind in _COMMANDS.items()}
 
 
+class Formats:
+    """The commands of one version of the program, each with the format in which it came to be."""
+
+    def __init__(self, commands: Mapping[type[Command], int]) -> None:
+        self._since = {kind.__name__: since for kind, since in commands.items()}
+        self.oldest = FORMAT
+        self.newest = max(self._since.values())
+
+    def encode(self, entry: Entry, readable: int) -> bytes:
+        """Bytes for the log, if a member that reads up to format `readable` can read them."""
+        command = entry.command if isinstance(entry, Once) else entry
+        tag = type(command).__name__
+        since = self._since[tag]
+        if since > readable:
+            raise NotReadableYetError(
+                f"{tag} needs format {since}, and not every member is there and reads it: all can"
+                f" read up to {readable}. Upgrade every node first"
+            )
+        if isinstance(entry, Once):
+            return _encode((since, _ONCE, (entry.key, entry.digest, tag, command)))
+        return _encode((since, tag, command))
+
+    def decode(self, payload: bytes) -> tuple[int, Entry]:
+        """The format and the entry in these bytes; UnknownFormatError if it cannot be read."""
+        try:
+            version, tag, body = _envelope.decode(payload)
+            if not self.oldest <= version <= self.newest:
+                raise UnknownFormatError(
+                    f"entry format {version}, this version reads {self.oldest} to {self.newest}"
+                )
+            if tag == _ONCE:
+                key, digest, tag, body = _once.decode(body)
+                return version, Once(key=key, digest=digest, command=self._command(tag, body))
+            return version, self._command(tag, body)
+        except _UNREADABLE as error:
+            raise MalformedError(f"not a readable entry: {error}") from error
+
+    def _command(self, tag: str, body: msgspec.Raw) -> Command:
+        if tag not in self._since:
+            raise UnknownFormatError(f"unknown command {tag!r}")
+        return _decoders[tag].decode(body)
+
+
+FORMATS: Final = Formats(dict.fromkeys(_COMMANDS.values(), FORMAT))
+"""Of this version."""
+
+
 def encode_entry(entry: Entry) -> bytes:
-    """Bytes for the log."""
-    if isinstance(entry, Once):
-        command = entry.command
-        body: Any = (entry.key, entry.digest, type(command).__name__, command)
-        return _encode((FORMAT, _ONCE, body))
-    return _encode((FORMAT, type(entry).__name__, entry))
+    """Bytes for the log of a cluster in which every node is of this version."""
+    return FORMATS.encode(entry, FORMATS.newest)
 
 
 def decode_entry(payload: bytes) -> Entry:
     """The entry in these bytes; UnknownFormatError if this version cannot read it."""
-    try:
-        version, tag, body = _envelope.decode(payload)
-        if version != FORMAT:
-            raise UnknownFormatError(f"entry format {version}, this version reads {FORMAT}")
-        if tag == _ONCE:
-            key, digest, tag, body = _once.decode(body)
-            return Once(key=key, digest=digest, command=_decode_command(tag, body))
-        return _decode_command(tag, body)
-    except _UNREADABLE as error:
-        raise UnknownFormatError(f"not a readable entry: {error}") from error
-
-
-def _decode_command(tag: str, body: msgspec.Raw) -> Command:
-    decoder = _decoders.get(tag)
-    if decoder is None:
-        raise UnknownFormatError(f"unknown command {tag!r}")
-    return decoder.decode(body)
+    return FORMATS.decode(payload)[1]
 
 
 # Snapshots.
@@ -148,7 +184,7 @@ def encode_snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
-    yield "head", _Head(FORMAT, image.cluster_id, image.next_epoch, image.next_revision)
+    yield "head", _Head(image.format, image.cluster_id, image.next_epoch, image.next_revision)
     if image.moved:
         yield "moved", image.moved
     for once in _slices(image.once):
@@ -171,8 +207,9 @@ def _slices(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
 
 @dataclass(slots=True)
 class _Reading:
-    """What the parts so far have told."""
+    """What the parts so far have told, to a version that reads up to this format."""
 
+    newest: int
     head: _Head | None = None
     once: list[tuple[str, str, Outcome]] = field(default_factory=list)
     moved: list[MovedMember] = field(default_factory=list)
@@ -184,11 +221,13 @@ class _Reading:
     def take(self, tag: str, body: Any) -> None:
         """The next part, of any kind but shards."""
         match tag:
-            case "head" if self.head is None and body.format == FORMAT:
+            case "head" if self.head is not None:
+                raise MalformedError("a second head")
+            case "head" if FORMAT <= body.format <= self.newest:
                 self.head = body
             case "head":
                 raise UnknownFormatError(
-                    f"snapshot format {body.format}, this version reads {FORMAT}"
+                    f"snapshot format {body.format}, this version reads {FORMAT} to {self.newest}"
                 )
             case "once":
                 self.once += [(row.key, row.digest, _recall(row)) for row in body]
@@ -207,7 +246,7 @@ class _Reading:
 
     def _namespace(self) -> NamespaceState:
         if not self.namespaces:
-            raise UnknownFormatError("records outside any namespace")
+            raise MalformedError("records outside any namespace")
         return self.namespaces[-1]
 
     def _shard(self, row: Any) -> Shard:
@@ -218,25 +257,27 @@ class _Reading:
         return Shard(**values)
 
 
-def read_snapshot(parts: Iterable[bytes]) -> Generator[None, None, ClusterState]:
+def read_snapshot(
+    parts: Iterable[bytes], newest: int = FORMATS.newest
+) -> Generator[None, None, ClusterState]:
     """Reads one part a step into a state of its own, which it returns at the end.
 
     UnknownFormatError if they are corrupt, incomplete or newer.
     """
-    reading = _Reading()
+    reading = _Reading(newest)
     for part in parts:
         try:
             tag, raw = _part.decode(part)
             decoder = _part_decoders.get(tag)
             if decoder is None or (reading.head is None and tag != "head") or reading.is_complete:
-                raise UnknownFormatError(f"an unexpected part {tag!r}")
+                raise MalformedError(f"an unexpected part {tag!r}")
             reading.take(tag, decoder.decode(raw))
         except _UNREADABLE as error:
-            raise UnknownFormatError(f"not a readable snapshot: {error}") from error
+            raise MalformedError(f"not a readable snapshot: {error}") from error
         yield
     head = reading.head
     if head is None or not reading.is_complete:
-        raise UnknownFormatError("not the whole of a snapshot")
+        raise MalformedError("not the whole of a snapshot")
     image = ClusterImage(
         cluster_id=head.cluster_id,
         next_epoch=head.next_epoch,
@@ -244,6 +285,7 @@ def read_snapshot(parts: Iterable[bytes]) -> Generator[None, None, ClusterState]
         once=tuple(reading.once),
         namespaces=(),
         moved=tuple(reading.moved),
+        format=head.format,
     )
     return ClusterState.of(image, reading.namespaces)
 
@@ -268,5 +310,5 @@ def _remember(key: str, digest: str, outcome: Outcome) -> _OnceRow:
 def _recall(row: _OnceRow) -> Outcome:
     outcome = row.applied or row.refused
     if outcome is None:
-        raise UnknownFormatError("a remembered request without an outcome")
+        raise MalformedError("a remembered request without an outcome")
     return outcome

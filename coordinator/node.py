@@ -11,6 +11,7 @@ import random
 
 from coordinator.api import Listener, make_app
 from coordinator.clock import Clock, SystemClock
+from coordinator.codec import FORMATS, Formats
 from coordinator.consensus import (
     ConsensusConfig,
     ConsensusError,
@@ -46,10 +47,11 @@ class Node:
         bootstrap: bool = False,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        formats: Formats = FORMATS,
     ) -> None:
         self.settings = settings
         clock = clock or SystemClock()
-        machine = StateMachine()
+        machine = StateMachine(formats)
         config = ConsensusConfig(
             name=settings.node.name,
             peers=settings.node.peers,
@@ -57,6 +59,7 @@ class Node:
             raft_bind=settings.node.raft_bind,
             bootstrap=bootstrap,
             storage_dir=settings.storage.dir or None,
+            formats=(machine.formats.oldest, machine.formats.newest),
             certificates=_certificates(settings),
             insecure=settings.security.insecure,
         )

@@ -10,14 +10,16 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 
 from coordinator.codec import (
+    FORMATS,
     SLICE_RECORDS,
+    Formats,
+    MalformedError,
+    NotReadableYetError,
     UnknownFormatError,
-    decode_entry,
-    encode_entry,
     encode_snapshot,
     read_snapshot,
 )
-from coordinator.consensus import ConsensusNode
+from coordinator.consensus import ConsensusNode, UnknownEntry
 from coordinator.core.commands import (
     Applied,
     DeleteNamespace,
@@ -42,20 +44,31 @@ DISCARD_EVERY_S = 0.005
 class StateMachine:
     """The state as consensus sees it: entries and snapshots are bytes."""
 
-    def __init__(self) -> None:
+    def __init__(self, formats: Formats = FORMATS) -> None:
+        self.formats = formats
         self.state = ClusterState()
         self.on_cluster_id: Callable[[str], None] = lambda _cluster_id: None
         self.on_moved: Callable[[str, str, int], None] = lambda _member, _address, _revision: None
+        self.on_format: Callable[[int], None] = lambda _format: None
         self.discarded = Discard()
         self._aside = Aside()
 
     def apply(self, index: int, payload: bytes) -> Outcome:
-        """Carry out one entry. Bytes of an unknown format change nothing, on every node alike."""
+        """Carry out one entry.
+
+        Bytes that are no entry change nothing, on every node alike. An entry that others read and
+        this version does not raises UnknownEntry: this node must end.
+        """
         try:
-            entry = decode_entry(payload)
-        except UnknownFormatError as error:
+            version, entry = self.formats.decode(payload)
+        except MalformedError as error:
             log.warning("entry_refused index=%d why=%s", index, error)
             return Refused(Reason.INVALID, str(error))
+        except UnknownFormatError as error:
+            raise UnknownEntry(f"{error}: start this node with a newer version") from error
+        if version > self.state.format:
+            self.state.format = version
+            self.on_format(version)
         command = entry.command if isinstance(entry, Once) else entry
         if isinstance(command, DeleteNamespace):
             former = self.state.namespaces.get(command.namespace)
@@ -70,7 +83,7 @@ class StateMachine:
         if self.state.cluster_id is not None and had_cluster_id is None:
             self.on_cluster_id(self.state.cluster_id)
         if isinstance(command, MoveMember):
-            self.tell_moves()
+            self.tell()
         return outcome
 
     def _held(self) -> int:
@@ -82,13 +95,17 @@ class StateMachine:
 
     def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
         """Read a snapshot in slices; raises and changes nothing if it is not a readable one."""
-        reading = read_snapshot(parts)
+        reading = read_snapshot(parts, self.formats.newest)
         while True:
             try:
                 next(reading)
             except StopIteration as done:
                 state: ClusterState = done.value
                 break
+            except MalformedError:
+                raise
+            except UnknownFormatError as error:
+                raise UnknownEntry(f"{error}: start this node with a newer version") from error
             self._aside.wrote(SLICE_RECORDS)
             yield
         return partial(self._replace, state)
@@ -98,10 +115,11 @@ class StateMachine:
         self.discarded.put(former.namespaces.values())
         if state.cluster_id is not None:
             self.on_cluster_id(state.cluster_id)
-        self.tell_moves()
+        self.tell()
 
-    def tell_moves(self) -> None:
-        """Say where the members are that were moved."""
+    def tell(self) -> None:
+        """Say which format was used, and where the members are that were moved."""
+        self.on_format(self.state.format)
         for member in self.state.moved.values():
             self.on_moved(member.node, member.raft, member.revision)
 
@@ -126,7 +144,8 @@ class Replica:
         if machine.state.cluster_id is not None:  # a journal brought it along
             consensus.set_cluster_id(machine.state.cluster_id)
         machine.on_moved = consensus.set_address
-        machine.tell_moves()
+        machine.on_format = consensus.set_format
+        machine.tell()
         consensus.on_applied = self._applied
 
     @property
@@ -144,13 +163,24 @@ class Replica:
         Raises the errors of `coordinator.consensus`: NotLeader, Overloaded and TooLarge say that
         nothing happened, OutcomeUnknown that it may have.
         """
-        outcome = await self.consensus.propose(encode_entry(entry), timeout_s=timeout_s)
+        try:
+            payload = self._encode(entry)
+        except NotReadableYetError as error:
+            return Refused(Reason.CONFLICT, str(error))
+        outcome = await self.consensus.propose(payload, timeout_s=timeout_s)
         if isinstance(outcome, Outcome):
             return outcome
         raise TypeError(f"apply gave {outcome!r}")
 
+    def _encode(self, entry: Entry) -> bytes:
+        return self._machine.formats.encode(entry, self.consensus.format_for_all)
+
     def check(self, entry: Entry) -> Outcome:
         """What `execute` would answer now; changes nothing."""
+        try:
+            self._encode(entry)
+        except NotReadableYetError as error:
+            return Refused(Reason.CONFLICT, str(error))
         return self.state.check(entry)
 
     def on_change(self, listener: Callable[[], None]) -> None:

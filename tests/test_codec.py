@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from coordinator.codec import (
     FORMAT,
+    FORMATS,
     SLICE_RECORDS,
+    Formats,
+    MalformedError,
+    NotReadableYetError,
     UnknownFormatError,
     decode_entry,
     decode_snapshot,
@@ -96,6 +100,60 @@ def test_an_entry_names_its_format_and_its_command() -> None:
 def test_bytes_that_are_no_entry_of_this_format_are_refused_in_one_way(payload: bytes) -> None:
     with pytest.raises(UnknownFormatError):
         decode_entry(payload)
+
+
+# -- formats -----------------------------------------------------------------------------------
+
+EVERY = (*CLUSTER_KINDS, *NAMESPACE_KINDS)
+OLD = Formats({kind: FORMAT for kind in EVERY if kind is not c.ResumeBalancer})
+NEW = Formats(dict.fromkeys(EVERY, FORMAT) | {c.ResumeBalancer: FORMAT + 1})
+RESUME = c.ResumeBalancer(namespace=NS)
+
+
+def test_a_version_reads_from_its_oldest_format_to_its_newest() -> None:
+    assert (OLD.oldest, OLD.newest) == (FORMAT, FORMAT)
+    assert (NEW.oldest, NEW.newest) == (FORMAT, FORMAT + 1)
+    assert FORMATS.newest == FORMAT
+
+
+def test_a_command_is_written_in_the_format_in_which_it_came_to_be() -> None:
+    for entry in (RESUME, c.Once(key="k", digest="d", command=RESUME)):
+        assert NEW.decode(NEW.encode(entry, FORMAT + 1)) == (FORMAT + 1, entry)
+    for entry in (declare("a"), c.Once(key="k", digest="d", command=declare("a"))):
+        assert NEW.encode(entry, FORMAT + 1) == OLD.encode(entry, FORMAT)
+        assert OLD.decode(NEW.encode(entry, FORMAT + 1)) == (FORMAT, entry)
+
+
+def test_a_command_that_not_all_read_is_not_written_and_the_reason_says_what_to_do() -> None:
+    with pytest.raises(NotReadableYetError, match=r"needs format 2.*Upgrade every node first"):
+        NEW.encode(RESUME, FORMAT)
+    with pytest.raises(NotReadableYetError):
+        NEW.encode(c.Once(key="k", digest="d", command=RESUME), FORMAT)
+
+
+def test_an_older_version_tells_a_newer_entry_from_bytes_that_are_none() -> None:
+    with pytest.raises(UnknownFormatError) as newer:
+        OLD.decode(NEW.encode(RESUME, FORMAT + 1))
+    assert not isinstance(newer.value, MalformedError)
+    with pytest.raises(MalformedError):
+        OLD.decode(b"junk")
+    with pytest.raises(MalformedError):  # every version that reads format 1 refuses it alike
+        OLD.decode(packed([FORMAT, "DeclareShards", {"namespace": 1, "keys": []}]))
+
+
+def test_a_snapshot_names_the_newest_format_that_was_used() -> None:
+    state = rich()
+    state.format = FORMAT + 1
+    parts = [*encode_snapshot(state.image())]
+    reading = read_snapshot(parts, FORMAT + 1)
+    for _ in parts:
+        next(reading)
+    with pytest.raises(StopIteration) as done:
+        next(reading)
+    assert done.value.value.image() == state.image()
+    with pytest.raises(UnknownFormatError) as newer:
+        decode_snapshot(parts)
+    assert not isinstance(newer.value, MalformedError)
 
 
 SOME = settings(max_examples=150, deadline=None, derandomize=True, database=None)

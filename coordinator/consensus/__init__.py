@@ -15,6 +15,7 @@ from coordinator.consensus.contract import (
     Status,
     TooLarge,
     TransferFailed,
+    UnknownEntry,
 )
 from coordinator.consensus.node import ConsensusNode
 
@@ -34,4 +35,5 @@ __all__ = [
     "Status",
     "TooLarge",
     "TransferFailed",
+    "UnknownEntry",
 ]

@@ -194,9 +194,10 @@ class ConsensusNode:
         if self._is_stopped or self._links is None:
             return
         replica = self._replica
-        replica.step()
-        if replica.disk_fault is not None:
-            self._stand_aside()
+        if replica.fatal is None:
+            replica.step()
+        if replica.fatal is not None or replica.disk_fault is not None:
+            self._stand_aside(replica.fatal or "nothing can be kept on disk here")
             return
         self._stands_aside = False
         self._links.send(replica.take_outbox())
@@ -207,13 +208,14 @@ class ConsensusNode:
         if replica.engine.log.is_behind or replica.engine.is_behind:
             self._kick()  # a share of something waits, and nothing else may bring a step soon
 
-    def _stand_aside(self) -> None:
-        """Nothing can be kept: nobody is answered, and the links end so that others go on."""
+    def _stand_aside(self, why: str) -> None:
+        """Nobody is answered, nothing is sent, and the links end so that others go on."""
         if not self._stands_aside and self._links is not None:
             self._stands_aside = True
             self._links.sever()
+        self._replica.take_outbox()
         self._answers = []
-        self._give_up("nothing can be kept on disk here")
+        self._give_up(why)
         self._tell()
 
     def _settle(self, future: asyncio.Future[Any], result: Any, error: int) -> None:

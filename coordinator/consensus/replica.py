@@ -88,7 +88,6 @@ class Replica:
         self._port = Port(self._from_library)
         blueprint = self._draw(machine)
         self.snapshots = blueprint.snapshots
-        self.snapshots.clock = lambda: self.now
         self.entry_bytes_max = blueprint.entry_bytes_max
         self.in_flight_max = blueprint.in_flight_max
         self.log_bytes_max = blueprint.log_bytes_max
@@ -135,6 +134,8 @@ class Replica:
         }
         sliced = machine if isinstance(machine, SlicedMachine) else Whole(machine)
         snapshots = SnapshotStore(sliced)
+        snapshots.clock = lambda: self.now
+        snapshots.on_unknown = self.fail
         blueprint = Blueprint(config, settings, MemoryLog(), snapshots, machine.apply)
         for cure in self.cures:
             cure.prepare(blueprint)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from coordinator.consensus.codec import Malformed
-from coordinator.consensus.contract import SlicedMachine, StateMachine
+from coordinator.consensus.contract import SlicedMachine, StateMachine, UnknownEntry
 from coordinator.consensus.disk import NoShelf, Shelf
 from coordinator.consensus.library import (
     NOT_SERIALIZING,
@@ -113,6 +113,7 @@ class SnapshotStore:
     def __init__(self, machine: SlicedMachine) -> None:
         self._machine = machine
         self.screen: Callable[[Entry], bool] = lambda _last: True
+        self.on_unknown: Callable[[str], None] = lambda _what: None
         self.index = 0
         self.made_at_s: float | None = None
         self.clock: Callable[[], float] = lambda: 0.0
@@ -301,6 +302,9 @@ class SnapshotStore:
             next(incoming.reading)
         except StopIteration as done:
             incoming.install = done.value
+        except UnknownEntry as unknown:
+            self.on_unknown(f"a snapshot cannot be read: {unknown}")
+            raise SnapshotRefused(str(unknown)) from unknown
         except Exception as error:
             logger.exception("snapshot_refused why='not restored'")
             raise SnapshotRefused("not restored") from error

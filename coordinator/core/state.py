@@ -64,17 +64,28 @@ class ClusterImage:
     once: tuple[tuple[str, str, Outcome], ...]
     namespaces: tuple[NamespaceImage, ...]
     moved: tuple[MovedMember, ...] = ()
+    format: int = 1
 
 
 class ClusterState:
     """Namespaces, the epoch counter, the revision counter and remembered idempotency keys."""
 
-    __slots__ = ("_once", "cluster_id", "moved", "namespaces", "next_epoch", "next_revision")
+    __slots__ = (
+        "_once",
+        "cluster_id",
+        "format",
+        "moved",
+        "namespaces",
+        "next_epoch",
+        "next_revision",
+    )
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
         self.namespaces: dict[str, NamespaceState] = {}
         self.moved: dict[str, MovedMember] = {}
+        self.format = 1
+        """The newest format of a command that came; for whoever writes snapshots."""
         self.next_epoch = 1
         self.next_revision = 1
         self._once: dict[str, tuple[str, Outcome]] = {}
@@ -250,6 +261,7 @@ class ClusterState:
             once=tuple((key, digest, o) for key, (digest, o) in self._once.items()),
             namespaces=namespaces,
             moved=tuple(self.moved.values()),
+            format=self.format,
         )
 
     @classmethod
@@ -267,6 +279,7 @@ class ClusterState:
         state._once = {key: (digest, outcome) for key, digest, outcome in image.once}
         state.namespaces = {n.info.name: n for n in namespaces}
         state.moved = {member.node: member for member in image.moved}
+        state.format = image.format
         return state
 
     def check_invariants(self) -> list[str]:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from coordinator.consensus import ENTRY_BYTES_MAX, ApplyFailed, Overloaded, TooLarge
+from coordinator.consensus import ENTRY_BYTES_MAX, ApplyFailed, Overloaded, TooLarge, UnknownEntry
 from coordinator.consensus.library import NOT_LEADER, SUCCESS, UNKNOWN_OUTCOME, Member
+from coordinator.consensus.sealed import seal_snapshot
 from tests.consensus.cluster import Register
 from tests.consensus.lab import Lab, entry
 from tests.consensus.test_replication import send_snapshot, snapshot
@@ -213,3 +214,56 @@ def test_no_peer_asks_a_leader_to_change_the_members():
     lab.hear("n2", "apply_command", command=b"\2" + b"\x93\xa3add\xa2n4\xa2n4")
     lab.step()
     assert {node.id for node in lab.engine.otherNodes} == {"n2", "n3"}
+
+
+class Older:
+    """A state machine that does not read every entry."""
+
+    def __init__(self):
+        self.values = []
+
+    def apply(self, _index, payload):
+        if payload == b"new":
+            raise UnknownEntry("format 2")
+        self.values.append(payload)
+
+    def snapshot(self):
+        return b""
+
+    def restore(self, _data):
+        raise AssertionError
+
+
+class Sliced:
+    """The same for snapshots."""
+
+    def apply(self, _index, _payload):
+        raise AssertionError
+
+    def parts(self):
+        return iter(())
+
+    def prepare(self, parts):
+        yield from ()
+        raise UnknownEntry(f"format {len([*parts]) + 1}")
+
+
+def test_a_node_ends_at_an_entry_that_it_does_not_read_and_never_steps_over_it():
+    lab = Lab(machine=Older())
+    lab.follow(entries=[entry(2, 1, b"a"), entry(3, 1, b"new"), entry(4, 1, b"b")], commit=4)
+    lab.step()
+    assert lab.replica.fatal == "entry 3 cannot be read: format 2"
+    lab.step()
+    assert lab.machine.values == [b"a"]
+    assert lab.engine.applied_index == 2
+
+
+def test_a_node_ends_at_a_snapshot_that_it_does_not_read():
+    lab = Lab(machine=Sliced())
+    store = lab.replica.snapshots
+    sealed = seal_snapshot((entry(4, 1), entry(5, 1)), b"x")
+    store.setTransmissionData((sealed, True, False))
+    store.setTransmissionData((b"", False, True))
+    store.read_slice()
+    assert lab.replica.fatal == "a snapshot cannot be read: format 2"
+    assert not store.is_whole

@@ -300,7 +300,8 @@ async def test_what_is_fatal_is_told_once():
         leader._replica.fail("first")
         leader._replica.fail("second")
         await until(lambda: told)
-        await leader.propose(b"x")
+        with pytest.raises(OutcomeUnknown, match="first"):
+            await leader.propose(b"x")
         assert told == ["first"]
 
 

@@ -32,7 +32,14 @@ from coordinator.api.route import (
     Route,
 )
 
-_ORDER: Final = ("idempotency_key_reused", "outcome_unknown", "rate_limited", "too_large")
+# conflict: in a half upgraded cluster a new kind of order waits for the last node.
+_ORDER: Final = (
+    "conflict",
+    "idempotency_key_reused",
+    "outcome_unknown",
+    "rate_limited",
+    "too_large",
+)
 
 
 def _order(
@@ -189,7 +196,7 @@ _SHARDS: Final = (
         body=None,
         answer=told.ShardView,
         statuses=(202, 204),
-        reasons=(*_SHARD, "conflict"),
+        reasons=_SHARD,
     ),
     _read(
         f"{NS}/shards",
@@ -223,7 +230,7 @@ _SHARDS: Final = (
             "undrain": (shard_orders.undrain, "Somebody runs it again.", told.ShardView),
             "unpin": (shard_orders.unpin, "Leave it to the balancer again.", told.ShardView),
         },
-        reasons=(*_SHARD, "conflict"),
+        reasons=_SHARD,
     ),
     _order(
         "POST",
@@ -243,7 +250,7 @@ _SHARDS: Final = (
         body=told.MoveRequest,
         answer=told.ShardView,
         statuses=(200, 202),
-        reasons=(*_SHARD, "executor_not_found", "shard_parked", "conflict"),
+        reasons=(*_SHARD, "executor_not_found", "shard_parked"),
     ),
 )
 
@@ -334,7 +341,6 @@ _CLUSTER: Final = (
         "Hand the lead over.",
         body=told.TransferRequest,
         answer=told.ClusterAnswer,
-        reasons=("conflict",),
     ),
     _order(
         "POST",
@@ -343,7 +349,7 @@ _CLUSTER: Final = (
         "Tell where the next process of a member is, before it is started.",
         body=told.MemberRequest,
         answer=told.ClusterAnswer,
-        reasons=("conflict", "quota_exceeded"),
+        reasons=("quota_exceeded",),
     ),
     _order(
         "DELETE",
@@ -352,7 +358,6 @@ _CLUSTER: Final = (
         "Always refused: members are replaced under their names, not removed.",
         body=None,
         answer=None,
-        reasons=("conflict",),
     ),
 )
 

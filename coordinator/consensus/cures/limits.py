@@ -7,7 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from coordinator.consensus.codec import Message
-from coordinator.consensus.contract import ENTRY_BYTES_MAX, IN_FLIGHT_MAX, ApplyFailed
+from coordinator.consensus.contract import (
+    ENTRY_BYTES_MAX,
+    IN_FLIGHT_MAX,
+    ApplyFailed,
+    UnknownEntry,
+)
 from coordinator.consensus.cures.base import Blueprint, Cure, Rewrite, Seen
 from coordinator.consensus.library import NOT_LEADER, UNKNOWN_OUTCOME, logger
 
@@ -33,24 +38,27 @@ class TotalApply(Cure):
     """A state machine that raises is answered with a value, on every node alike.
 
     The library would retry the entry in every tick, before it reads anything: all nodes go deaf.
+    An entry that others read and this version does not is no such value: this node must end.
     """
 
     name = "total-apply"
 
     def prepare(self, blueprint: Blueprint) -> None:
         """Wraps the state machine."""
-        blueprint.apply = _total(blueprint.apply)
+        blueprint.apply = self._total(blueprint.apply)
 
+    def _total(self, apply: Callable[[int, bytes], object]) -> Callable[[int, bytes], object]:
+        def apply_or_tell(index: int, payload: bytes) -> object:
+            try:
+                return apply(index, payload)
+            except UnknownEntry as unknown:
+                self.replica.fail(f"entry {index} cannot be read: {unknown}")
+                raise
+            except Exception as error:  # noqa: BLE001 - total means total
+                logger.exception("apply_raised index=%d bytes=%d", index, len(payload))
+                return ApplyFailed(index, f"{type(error).__name__}: {error}"[:ERROR_TEXT_MAX])
 
-def _total(apply: Callable[[int, bytes], object]) -> Callable[[int, bytes], object]:
-    def apply_or_tell(index: int, payload: bytes) -> object:
-        try:
-            return apply(index, payload)
-        except Exception as error:  # noqa: BLE001 - total means total
-            logger.exception("apply_raised index=%d bytes=%d", index, len(payload))
-            return ApplyFailed(index, f"{type(error).__name__}: {error}"[:ERROR_TEXT_MAX])
-
-    return apply_or_tell
+        return apply_or_tell
 
 
 class Bounded(Cure):
