@@ -34,6 +34,7 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "raft_term": ("Raft's term", ()),
     "raft_has_quorum": ("1 while a majority of members is connected", ()),
     "raft_log_entries": ("Entries in the log", ()),
+    "raft_disk_fault": ("1 while this node's journal takes nothing", ()),
     "executors": ("Executors by standing", ("namespace", "state")),
     "shards": ("Shards by state", ("namespace", "state")),
     "shards_unassigned": ("Shards that wait for an owner", ("namespace",)),
@@ -111,6 +112,7 @@ class NodeMetrics(Collector):
         gauges["raft_term"].add_metric((), status.term)
         gauges["raft_has_quorum"].add_metric((), status.has_quorum)
         gauges["raft_log_entries"].add_metric((), status.log_entries)
+        gauges["raft_disk_fault"].add_metric((), status.disk_fault is not None)
 
     def _add_mind(
         self,

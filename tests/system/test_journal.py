@@ -156,6 +156,8 @@ async def test_a_leader_whose_disk_fills_up_gives_way_says_so_and_comes_back(tmp
             assert b"[-] disk writable" in body
             _, body = await nodes.ask("GET", f"{nodes.api['n1']}/v1/cluster", timeout_s=2)
             assert b"disk is full" in body
+            _, body = await nodes.ask("GET", f"{nodes.api['n1']}/metrics", timeout_s=2)
+            assert b"shard_coordinator_raft_disk_fault 1.0" in body
             assert "disk_refused node=n1" in (tmp_path / "n1.log").read_text()
             (folder / "filler").unlink()
             await nodes.ready(nodes.names)
