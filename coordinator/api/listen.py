@@ -4,6 +4,8 @@ Decides about connections only; it must not know what is asked over them.
 """
 
 import asyncio
+import os
+import socket
 from typing import Final, cast
 
 from aiohttp import web
@@ -12,6 +14,9 @@ from coordinator.settings import LimitSettings
 
 BACKLOG: Final = 1024
 """Connections that may wait to be accepted: a fleet reconnecting at once after a leader died."""
+ACCEPTS_PER_TURN: Final = 16
+"""Connections that one turn of the loop takes in. uvloop takes one, and a turn of a busy loop
+answers a request of everybody who is in: newcomers then wait for seconds behind them."""
 KEEPALIVE_S: Final = 75.0
 """Idle connections live this long: longer than the longest heartbeat interval in use."""
 LINGER_S: Final = 2.0
@@ -39,20 +44,26 @@ class Listener:
             lingering_time=LINGER_S,
             auto_decompress=False,  # compressed bodies are refused, never unpacked
         )
-        self._port: asyncio.Server | None = None
+        self._ports: list[asyncio.Server] = []
         self._gates: set[_Gate] = set()
 
     async def start(self, host: str, port: int) -> None:
         """Bind and serve; raises `OSError` when the address cannot be bound."""
         await self._runner.setup()
-        self._port = await asyncio.get_running_loop().create_server(
-            self._accepted, host, port, backlog=BACKLOG
-        )
+        loop = asyncio.get_running_loop()
+        first = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
+        self._ports.append(first)
+        for listening in first.sockets:
+            for _ in range(ACCEPTS_PER_TURN - 1):
+                twin = socket.socket(fileno=os.dup(listening.fileno()))
+                self._ports.append(
+                    await loop.create_server(self._accepted, sock=twin, backlog=BACKLOG)
+                )
 
     async def stop(self) -> None:
         """Take no more connections, let requests in progress end within their time, then close."""
-        if self._port is not None:
-            self._port.close()
+        for port in self._ports:
+            port.close()
         for gate in list(self._gates):
             gate.shut()
         await self._runner.cleanup()

@@ -1,0 +1,67 @@
+"""Connections are taken in by the many, also while the loop is busy with those that are in."""
+
+import asyncio
+import contextlib
+import socket
+
+import pytest
+import uvloop
+from aiohttp import web
+
+from coordinator.api.listen import ACCEPTS_PER_TURN, Listener
+from coordinator.settings import LimitSettings
+from tests.api.nodes import free_ports
+
+CALLERS = 8 * ACCEPTS_PER_TURN
+
+
+@contextlib.asynccontextmanager
+async def listening():
+    async def answer(_request):
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    (port,) = free_ports(1)
+    listener = Listener(app, LimitSettings())
+    await listener.start("127.0.0.1", port)
+    try:
+        yield port
+    finally:
+        await listener.stop()
+
+
+def test_a_crowd_is_let_in_within_a_few_turns_of_the_loop():
+    async def turns_until_all_are_answered():
+        async with listening() as port:
+            callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(CALLERS)]
+            waiting = set(callers)
+            turns = 0
+            for caller in callers:
+                caller.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                caller.setblocking(False)
+            while waiting:
+                turns += 1
+                await asyncio.sleep(0)
+                for caller in list(waiting):
+                    with contextlib.suppress(BlockingIOError):
+                        assert caller.recv(1000).startswith(b"HTTP/1.1 200 ")
+                        waiting.discard(caller)
+            for caller in callers:
+                caller.close()
+            return turns
+
+    assert uvloop.run(turns_until_all_are_answered()) < CALLERS / 2
+
+
+def test_the_port_is_free_again_once_it_has_stopped():
+    async def use_again():
+        async with listening() as port:
+            pass
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", port), timeout=1)
+
+    uvloop.run(use_again())
