@@ -13,9 +13,11 @@ from coordinator.clock import Clock
 from coordinator.consensus import NotLeader
 from coordinator.core.commands import (
     Applied,
+    CloseIncarnation,
     DeclareShards,
     Entry,
     EvictExecutor,
+    InheritShards,
     JoinExecutor,
     Outcome,
     Reason,
@@ -149,6 +151,16 @@ class Leadership:
             return found
         state, mind = found
         record = state.executors[executor]
+        if record.predecessor == incarnation:
+            # Its successor waits for just this word.
+            return await self._settle(
+                InheritShards(
+                    namespace=namespace,
+                    executor=executor,
+                    predecessor=incarnation,
+                    at_ms=self._clock.wall_ms(),
+                )
+            )
         if record.incarnation != incarnation:
             return Refused(
                 Reason.INCARNATION_CLOSED,
@@ -194,13 +206,17 @@ class Leadership:
     async def _close(
         self, state: NamespaceState, mind: Mind, executor: str, cause: CloseCause
     ) -> Outcome:
-        controller = self._loop.current()
         record = state.executors[executor]
         mind.leases.close(record.id, record.incarnation)
         fleet = see(state, mind, self._clock.monotonic())
         command = close_command(
             state, mind, fleet, record, cause=cause, at_ms=self._clock.wall_ms()
         )
+        return await self._settle(command)
+
+    async def _settle(self, command: CloseIncarnation | InheritShards) -> Outcome:
+        """Commit what the controller must hear of, as if it had been its own."""
+        controller = self._loop.current()
         outcome = await self._replica.execute(command)
         controller.learn(command, outcome, self._replica.state, self._clock.monotonic())
         return outcome

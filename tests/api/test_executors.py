@@ -342,6 +342,21 @@ async def test_leaving_is_drained_by_handoff(api: Caller):
     assert (await api.beat(ns, "e1", 3, status="leaving")).body["status"] == "drained"
 
 
+async def test_a_superseded_incarnation_that_says_it_stopped_hands_over_at_once(api: Caller):
+    ns = await api.namespace(lease_ttl_s=300)
+    await api.join(ns, "e1")
+    await api.post(f"{ns}/shards", {"keys": ["a"]})
+    before = await api.owner(ns, "a")
+    assert (await api.beat(ns, "e1", incarnation="e1-b")).status == 200
+    successors = f"{ns}/executors/e1/assignments?incarnation=e1-b"
+    assert (await api.get(successors)).body["assignments"] == []
+    left = await api.ask("DELETE", f"{ns}/executors/e1?incarnation=e1-a")
+    assert left.status == 204
+    (row,) = (await api.get(successors)).body["assignments"]
+    assert (row["key"], row["state"]) == ("a", "run")
+    assert row["epoch"] > before["epoch"]
+
+
 async def test_a_hundred_loads_reach_the_balance(api: Caller):
     ns = await api.namespace("fixed", 100)
     await api.join(ns, "e1")

@@ -336,7 +336,8 @@ async def test_a_large_state_reaches_an_empty_member_in_chunks():
         leader = await c.elected()
         for _ in range(30):
             await leader.propose(os.urandom(100_000).hex().encode())
-        await until(lambda: leader.status().snapshot_bytes > 1_500_000)  # half of it: hex compresses
+        # Half of what was written: hex compresses.
+        await until(lambda: leader.status().snapshot_bytes > 1_500_000)
         follower = c.followers()[0].config.name
         await c.kill(follower)
         returned = await c.boot(follower)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from coordinator.consensus.sealed import seal_snapshot
 from coordinator.consensus.library import SUCCESS, Member
+from coordinator.consensus.sealed import seal_snapshot
 from tests.consensus.lab import Lab, entry
 
 FOUR = [entry(index, 1) for index in (2, 3, 4, 5)]
