@@ -11,7 +11,6 @@ from functools import partial
 
 from coordinator.codec import (
     FORMATS,
-    SLICE_RECORDS,
     Formats,
     MalformedError,
     NotReadableYetError,
@@ -91,14 +90,17 @@ class StateMachine:
 
     def parts(self) -> Iterator[bytes]:
         """The state of this moment as bytes, the same on every node at the same index."""
-        return encode_snapshot(self.state.view())
+        view = self.state.view()
+        self._aside.put()
+        return encode_snapshot(view)
 
     def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
         """Read a snapshot in slices; raises and changes nothing if it is not a readable one."""
         reading = read_snapshot(parts, self.formats.newest)
         while True:
             try:
-                next(reading)
+                with self._aside.bulk():
+                    next(reading)
             except StopIteration as done:
                 state: ClusterState = done.value
                 break
@@ -106,7 +108,6 @@ class StateMachine:
                 raise
             except UnknownFormatError as error:
                 raise UnknownEntry(f"{error}: start this node with a newer version") from error
-            self._aside.wrote(SLICE_RECORDS)
             yield
         return partial(self._replace, state)
 

@@ -75,3 +75,23 @@ aside.wrote(RECORDS_MAX, lambda: 0)
 print(gone() is None)
 """
     assert told_by(script) == ["False", "True"]
+
+
+def test_records_made_in_bulk_are_set_aside_at_once_and_the_collector_goes_on():
+    script = """
+import gc
+from coordinator.garbage import Aside
+from coordinator.core.types import Shard
+
+aside = Aside()
+with aside.bulk():
+    shards = [Shard(key=str(n)) for n in range(5_000)]
+    print(gc.isenabled())
+print(gc.isenabled(), gc.get_freeze_count() >= 5_000)
+try:
+    with aside.bulk():
+        raise ValueError
+except ValueError:
+    print(gc.isenabled())
+"""
+    assert told_by(script) == ["False", "True", "True", "True"]
