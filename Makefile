@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster certs test lint types contracts format sim system bench cover rewrite build clean
+.PHONY: help setup demo cluster certs test lint types contracts format sim system bench fuzz cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ system: setup ## tests with real processes, the slow ones too; partitions need r
 
 bench: setup ## writes beside stock PySyncObj and etcd; HTTP throughput; 30 leaders killed
 	@$(BIN)/python -m bench.consensus $(ARGS) && $(BIN)/python -m bench.api $(ARGS) && $(BIN)/python -m bench.failover $(ARGS)
+
+fuzz: setup ## bytes from nowhere for a minute, guided by coverage (ARGS="--seconds N --json")
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(BIN)/python -m bench.fuzz $(ARGS)
 
 cover: setup ## branch coverage of the core; fails under 100 %
 	@$(BIN)/coverage run --source=coordinator/core -m pytest -q tests/core

@@ -15,6 +15,13 @@ FRAME_HEADER_BYTES: Final = 4
 HANDSHAKE_BYTES_MAX: Final = 16 << 10
 """A stranger may make us hold this much: a hello that tells of every moved member."""
 
+SCAN_BYTES: Final = 64 << 10
+"""Longer data is walked through before anything is made of it, for a twelfth of what that takes."""
+NUMBER_MAX: Final = 1 << 62
+"""Terms and indexes; one more of them must still fit a message."""
+NAMES_MAX: Final = 64
+TEXT_MAX: Final = 512
+
 Message = dict[str, Any]
 
 
@@ -72,6 +79,8 @@ OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     "admitted": {"nonce": _STR},
     "ping": {"moved": _MAP},
 }
+NAMED: Final = {"rejoin": "views", "rejoin_ack": "views", "proceed": "nonces"}
+"""Maps of a member's name to its nonce."""
 _STAMP: Final = {"type": _STR, "stamp": _INT}
 
 
@@ -84,6 +93,11 @@ def pack(value: object) -> bytes:
 def unpack(data: bytes | memoryview) -> Any:
     """Plain data; arrays are tuples because the library compares log entries as tuples."""
     try:
+        if len(data) > SCAN_BYTES:
+            # Lengths that lie, nested in each other, would take a second and 200 MB of a frame.
+            scanner = msgpack.Unpacker(max_buffer_size=len(data))
+            scanner.feed(data)
+            scanner.skip()
         return msgpack.unpackb(
             data, use_list=False, strict_map_key=True, max_ext_len=0, ext_hook=_refuse_extension
         )
@@ -105,12 +119,15 @@ def decode_message(data: bytes | memoryview) -> Message:
     if required is None or not isinstance(kind, str):
         raise Malformed("unknown message type")
     for field, kinds in required.items():
-        if type(message.get(field, ...)) not in kinds:
+        value = message.get(field, ...)
+        if type(value) not in kinds or (kinds is _INT and not 0 <= value <= NUMBER_MAX):
             raise Malformed(f"{kind}.{field} is missing or of a wrong type")
     if len(message) > len(required) + 1:
         _check_optional(kind, message, required)
     if kind == "append_entries":
         _check_append(message)
+    elif kind in NAMED:
+        _check_names(kind, message[NAMED[kind]])
     return message
 
 
@@ -120,7 +137,11 @@ def _check_optional(kind: str, message: Message, required: Mapping[str, Any]) ->
         if field in required:
             continue
         kinds = _STAMP.get(field) or allowed.get(field)
-        if kinds is None or type(value) not in kinds:
+        if (
+            kinds is None
+            or type(value) not in kinds
+            or (type(value) is int and not 0 <= value <= NUMBER_MAX)
+        ):
             raise Malformed(f"{kind}.{str(field)[:32]} is not expected or of a wrong type")
 
 
@@ -133,11 +154,21 @@ def _check_append(message: Message) -> None:
             or type(entry[1]) is not int
             or type(entry[2]) is not int
             or not entry[0]
+            or not 0 <= entry[1] <= NUMBER_MAX
+            or not 0 <= entry[2] <= NUMBER_MAX
         ):
             raise Malformed("an entry is (command, index, term)")
     chunk = message.get("serialized")
     if chunk is not None and tuple(map(type, chunk)) != (bytes, bool, bool):
         raise Malformed("a chunk is (data, is_first, is_last)")
+
+
+def _check_names(kind: str, names: Message) -> None:
+    if len(names) > NAMES_MAX or not all(
+        type(name) is str and type(nonce) is str and len(name) + len(nonce) <= TEXT_MAX
+        for name, nonce in names.items()
+    ):
+        raise Malformed(f"{kind}: names and nonces are short strings")
 
 
 class PickleStandIn:

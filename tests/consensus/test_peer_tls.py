@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from bench.fuzz.corpus import spoiled
 from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
 from coordinator.consensus import link as link_module
 from coordinator.consensus.certificates import Certificates, CertificatesRefused
@@ -357,7 +360,7 @@ async def test_a_ca_is_replaced_while_both_are_trusted(certs, foreign):
 # Files that cannot be used.
 
 
-def spoiled(certs, what):
+def unusable(certs, what):
     own = files_of(certs, "n1")
     match what:
         case "readable key":
@@ -403,7 +406,7 @@ async def test_a_node_does_not_start_with(certs, foreign, what, told):
         name="n1",
         peers={"n1": "127.0.0.1:1"},
         api_url="",
-        certificates=spoiled(certs, what),
+        certificates=unusable(certs, what),
     )
     node = ConsensusNode(config, Register(), rng=random.Random(1))
     with pytest.raises(ConsensusError, match=told):
@@ -449,3 +452,24 @@ def test_a_session_without_the_peers_certificate_ends_with_an_alert_only_after_i
         acceptor.receive(flight)
     assert honest.value.answer != b""
     assert acceptor.names is None
+
+
+@pytest.fixture(scope="session")
+def acceptor_of(made_once):
+    return Certificates(files_of(made_once / "own", "n1"), "n1")
+
+
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_any_bytes_of_a_stranger_are_half_a_handshake_or_untrusted(acceptor_of, data):
+    """Junk, and a dialler's true first flight with something wrong in it."""
+    flight = acceptor_of.session(is_server=False).begin()
+    rng = random.Random(data.draw(st.integers(0, 2**32)))
+    said = data.draw(st.sampled_from((data.draw(st.binary(max_size=200)), spoiled(flight, rng))))
+    acceptor = acceptor_of.session(is_server=True)
+    told = opened = b""
+    try:
+        opened, _ = acceptor.receive(said)
+    except Untrusted as error:
+        told = error.answer
+    assert (told, opened, acceptor.names) == (b"", b"", None)
