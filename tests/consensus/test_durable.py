@@ -2,10 +2,11 @@
 
 import pytest
 
-from coordinator.consensus import ConsensusError, NotLeader
+from coordinator.consensus import ConsensusError, NotLeader, OutcomeUnknown
 from coordinator.consensus.cures.durable import Durable
 from coordinator.consensus.disk import JournalRefused
 from coordinator.consensus.journal import CHUNK_BYTES, CUTS_PER_STEP_MAX, Journal
+from tests.consensus.cluster import Cluster, cluster
 from tests.consensus.lab import Lab, entry
 from tests.sim.disk import Fault, PowerCut, SimDisk
 
@@ -487,3 +488,41 @@ def test_without_a_place_nothing_is_kept():
     assert Lab(disk=SimDisk("n1")).engine.log.is_durable
     assert not Lab("durable", disk=SimDisk("n1")).engine.log.is_durable
     assert Durable.name == "durable"
+
+
+async def test_one_node_alone_finds_its_state_again(tmp_path):
+    async with cluster(1, storage_dir=str(tmp_path)) as made:
+        node = await made.elected()
+        node.set_cluster_id("c1")  # kept with the next step
+        for number in range(3):
+            await node.propose(f"v{number}".encode())
+        await made.kill("n1")
+        await made.boot("n1")
+        again = await made.elected()
+        assert await again.propose(b"v3") == 4
+        assert made.machines["n1"].values == ["v0", "v1", "v2", "v3"]
+        assert (again.status().storage, again.status().cluster_id) == ("journal", "c1")
+
+
+async def test_a_node_whose_disk_fills_up_says_that_outcomes_are_unknown(tmp_path):
+    async with cluster(1, storage_dir=str(tmp_path)) as made:
+        node = await made.elected()
+        database = node._replica.engine.log._disk._db
+        database.execute("pragma query_only = on")
+        with pytest.raises(OutcomeUnknown):
+            await node.propose(b"x")
+        assert "readonly" in node.status().disk_fault
+        with pytest.raises(NotLeader):
+            await node.propose(b"y")
+        with pytest.raises(NotLeader):
+            await node.confirm_leadership()
+        database.execute("pragma query_only = off")
+        await made.elected()
+        assert node.status().disk_fault is None
+        assert made.machines["n1"].values == ["x"]  # it was kept, late: unknown meant it
+
+
+async def test_a_folder_that_cannot_be_used_is_told_when_the_node_is_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConsensusError, match="cannot be used"):
+        await Cluster(1, storage_dir=str(tmp_path / "file")).boot("n1")
