@@ -25,6 +25,8 @@ RATE_MIN: Final = 0.95
 """Share of the rate that must be reached: the writer is on time but for the last turn."""
 COMPACTION_ENTRIES: Final = 10_000
 """A fifth of the product's, so that a run of half a minute has some."""
+WRITING_S: Final = 3.0
+"""What writes alone cost, before the first compaction of them."""
 CATCH_UP_S: Final = 120.0
 FILL_S: Final = 300.0
 PHASE_S: Final = 300.0
@@ -60,7 +62,9 @@ class Member:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             answer = json.loads(line)
-            self._waiting.pop(answer.pop("id")).set_result(answer)
+            future = self._waiting.pop(answer.pop("id"))
+            if not future.done():
+                future.set_result(answer)
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(RuntimeError(f"{self.name} ended"))
@@ -149,6 +153,8 @@ class Run:
         await asyncio.sleep(2.0)
         await self.lag("idle")
         writing = asyncio.create_task(leader.ask("write", PHASE_S, rate=RATE, shards=self.shards))
+        await asyncio.sleep(WRITING_S)
+        await self.lag("writing")
         await self._compactions()
         await self.lag("compaction")
         await self._catch_up(leader)

@@ -66,7 +66,7 @@ class Member:
                 self.is_writing = False
                 return {}
             case "digest":
-                return {"digest": self.replica.digest(), "applied": self.status()["applied"]}
+                return {"digest": await self.replica.digest()}
             case what:
                 raise ValueError(what)
 

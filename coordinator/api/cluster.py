@@ -22,7 +22,9 @@ from coordinator.settings import split_address, url_fault
 
 async def show(call: Call[None]) -> web.Response:
     """The cluster as this node sees it; answered in any state."""
-    return _shown(call)
+    status = call.desk.replica.consensus.status()  # of the state that is hashed
+    digest = await call.desk.replica.digest() if boolean(call.query, "digest") else None
+    return _shown(call, status, digest)
 
 
 async def transfer(call: Call[TransferRequest]) -> web.Response:
@@ -47,7 +49,7 @@ async def transfer(call: Call[TransferRequest]) -> web.Response:
             await call.desk.replica.consensus.transfer_leadership(target)
         except TransferFailed as fault:
             raise Refusal("conflict", str(fault)) from None
-    return _shown(call)
+    return _shown(call, call.desk.replica.consensus.status())
 
 
 async def move_member(call: Call[MemberRequest]) -> web.Response:
@@ -64,7 +66,7 @@ async def move_member(call: Call[MemberRequest]) -> web.Response:
     return await ordered(
         call,
         MoveMember(node=body.node, raft=raft, api=body.api.rstrip("/")),
-        lambda _: _shown(call),
+        lambda _: _shown(call, call.desk.replica.consensus.status()),
         would=f"find {body.node} at {raft}, and no longer where it was",
     )
 
@@ -108,9 +110,8 @@ def _movable(call: Call[Any], node: str, raft: str | None, status: Status) -> st
     return raft
 
 
-def _shown(call: Call[Any]) -> web.Response:
+def _shown(call: Call[Any], status: Status, digest: str | None = None) -> web.Response:
     desk = call.desk
-    status = desk.replica.consensus.status()
     own = NodeView(
         node=status.name,
         role=status.role,
@@ -142,7 +143,7 @@ def _shown(call: Call[Any]) -> web.Response:
             snapshot_index=status.snapshot_index,
             snapshot_bytes=status.snapshot_bytes,
             snapshot_age_s=status.snapshot_age_s,
-            digest=desk.replica.digest() if boolean(call.query, "digest") else None,
+            digest=digest,
             format=status.format_in_force,
             nodes=sorted(nodes, key=_name),
         )
