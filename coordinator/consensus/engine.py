@@ -276,6 +276,14 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
         times: dict[Member, float] = self._SyncObj__lastResponseTime
         return times
 
+    def excuse(self, stood_still_s: float) -> None:
+        """Leader: nobody could be heard while the disk worked; answers wait to be read."""
+        conf = self._getConf()
+        if self.is_leader and stood_still_s > conf.appendEntriesPeriod:
+            for member in self.response_times:
+                # Not for longer than others wait: by then another may lead.
+                self.response_times[member] += min(stood_still_s, conf.raftMinTimeout)
+
     def waiting(self) -> dict[int, list[tuple[int, Answer]]]:
         """Callbacks of proposals by index, with the term they were appended in."""
         waiting: dict[int, list[tuple[int, Answer]]] = self._SyncObj__commandsWaitingCommit

@@ -248,7 +248,12 @@ class Replica:
         if self.disk_fault is not None and (self.fatal is not None or self.now < self._disk_next_s):
             return False
         try:
-            self.engine.log.sync()
+            if self.engine.log.is_waiting:
+                began_s = self._clock()
+                self.engine.log.sync()
+                self.engine.excuse(self._clock() - began_s)
+            else:
+                self.engine.log.sync()
         except DiskRefused as refusal:
             self._stand_aside(str(refusal))
             self._disk_next_s = self.now + DISK_RETRY_S

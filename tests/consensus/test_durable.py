@@ -454,6 +454,32 @@ def test_an_error_of_the_device_ends_the_node_before_it_says_a_word(keeps):
     assert lab.sent() == []
 
 
+class SlowDisk(SimDisk):
+    """Each commit takes this long."""
+
+    lab = None
+    took_s = 0.0
+
+    def commit(self, batch):
+        super().commit(batch)
+        if self.lab is not None:
+            self.lab.now += self.took_s
+
+
+@pytest.mark.parametrize(("took_s", "leads"), [(0.4, True), (5.0, False)])
+def test_a_slow_sync_costs_no_lead_while_answers_wait_to_be_read(took_s, leads):
+    disk = SlowDisk("n1")
+    lab = Lab(disk=disk)
+    lab.lead()
+    disk.lab, disk.took_s = lab, took_s
+    lab.now += 0.1
+    lab.propose(b"x")
+    lab.step()  # half a second after the others were heard
+    disk.lab = None
+    lab.step()
+    assert lab.engine.is_leader == leads
+
+
 # -- what a start refuses --------------------------------------------------------------------------
 
 
