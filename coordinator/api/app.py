@@ -13,6 +13,7 @@ from coordinator.api.openapi import document
 from coordinator.api.route import HEARTBEAT_BYTES
 from coordinator.api.routes import ROUTES
 from coordinator.api.serve import Server, unmatched
+from coordinator.api.shelf import Shelf
 from coordinator.api.watch import Polls
 from coordinator.clock import Clock, SystemClock
 from coordinator.leadership import Leadership
@@ -21,6 +22,8 @@ from coordinator.replica import Replica
 from coordinator.settings import Settings
 
 DESK: Final = web.AppKey("desk", Desk)
+NAMESPACES: Final = "/v1/namespaces"
+"""What nearly every path begins with."""
 
 
 def make_app(
@@ -50,9 +53,14 @@ def make_app(
     server = Server(desk)
     app = web.Application(client_max_size=HEARTBEAT_BYTES)
     app[DESK] = desk
+    shelf = Shelf(NAMESPACES)
+    app.router.register_resource(shelf)
     for route in ROUTES:
         handler = server.bind(route)
-        app.router.add_route(route.method, route.pattern, handler)
+        if route.path.startswith(f"{NAMESPACES}/"):
+            shelf.put(route.method, route.pattern, handler)
+        else:
+            app.router.add_route(route.method, route.pattern, handler)
         if route.audience == "service":  # some load balancers ask by HEAD
             app.router.add_route("HEAD", route.pattern, handler)
     app.router.add_route("*", "/{path:.*}", server.wrapped(unmatched(ROUTES), "none"))

@@ -301,7 +301,7 @@ def _decoded(
     try:
         if media == JSON or _is_json(media):
             body = from_json.decode(payload)
-            if route.is_order:
+            if route.is_order and payload.count(b":") > 1:  # a single key cannot be doubled
                 json.loads(payload, object_pairs_hook=_once_each)
             return body
         if from_msgpack is not None and media == MSGPACK:
