@@ -39,7 +39,7 @@ READ_WAITING_S = 0.1
 """After a standstill the sockets are read for so long before anything is decided."""
 
 IN_FLIGHT_MAX = 64
-"""Proposals of one step at a time: commands of up to 256 KiB each."""
+"""Proposals of one step at a time: commands of up to 64 KiB each."""
 
 BUSY_STEPS_MAX = 50
 """Steps in a row that had commands; then a breath, so that a rule at odds with itself cannot

@@ -28,7 +28,7 @@ COMPACTION_ENTRIES: Final = 10_000
 WRITING_S: Final = 3.0
 """What writes alone cost, before the first compaction of them."""
 CATCH_UP_S: Final = 120.0
-FILL_S: Final = 300.0
+FILL_S: Final = 900.0
 PHASE_S: Final = 300.0
 POLL_S: Final = 0.05
 
