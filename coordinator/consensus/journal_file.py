@@ -25,6 +25,10 @@ FORMAT: Final = 1
 """Of the tables. A file of a newer one is refused, as this version could not read all of it."""
 CHECKPOINT_PAGES: Final = 1000
 """4 MB of write-ahead file are then moved into the main file: a few milliseconds."""
+WAL_BYTES_MAX: Final = 8 << 20
+"""What a large snapshot left of a write-ahead file is cut down to this at the next checkpoint."""
+BUSY_S: Final = 1.0
+"""Another program that looks at the file at a start, as a backup does, is waited for."""
 _RETRIED: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY})
 """Primary codes of which SQLite promises that nothing was written; the operator can help."""
 _MOVED: Final = sqlite3.SQLITE_READONLY_DBMOVED
@@ -156,7 +160,7 @@ class JournalFile:
         try:
             self._check_header()
             has_wal = _beside(self._file, "-wal").exists()
-            db = self._db = sqlite3.connect(self.path, isolation_level=None)
+            db = self._db = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None)
             db.execute("pragma locking_mode = exclusive")
             db.execute("pragma synchronous = full")
             self._check_name(db, has_wal=has_wal)
@@ -165,6 +169,7 @@ class JournalFile:
             # From here on the write-ahead file belongs to the main one; without it, data is gone.
             db.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
             db.execute("pragma journal_mode = wal")
+            db.execute(f"pragma journal_size_limit = {WAL_BYTES_MAX}")
             self._set_open(db, is_open=True)
         except sqlite3.Error as error:
             if _primary(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:

@@ -5,15 +5,25 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from coordinator.consensus.disk import Batch, DiskLost, DiskRefused, JournalRefused, Kept
 from coordinator.consensus.journal import CHUNK_BYTES, Journal
 from coordinator.consensus.journal_file import FILE_NAME, FORMAT, open_journal
 from tests.sim.disk import SimDisk
+
+
+@pytest.fixture
+def quick(tmp_path):
+    """A folder whose syncs cost nothing, for tests of many commits."""
+    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)
 
 
 def opened(folder, node="n1"):
@@ -148,12 +158,13 @@ def carried_out(made, script):
     made.sync()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(script=operations)
-def test_any_order_of_changes_comes_back_from_the_file_as_from_the_simulators_disk(
-    tmp_path_factory, script
-):
-    folder = tmp_path_factory.mktemp("journal")
+def test_any_order_of_changes_comes_back_from_the_file_as_from_the_simulators_disk(quick, script):
+    folder = quick / "journal"
+    shutil.rmtree(folder, ignore_errors=True)
     sim = SimDisk("n1")
     of_sim = Journal(sim, sim.load())
     carried_out(of_sim, script)
@@ -177,16 +188,26 @@ def test_every_commit_is_synced_and_the_file_is_kept_from_others(tmp_path):
         assert not (tmp_path / f"{FILE_NAME}-shm").exists()
 
 
+def test_a_large_snapshot_leaves_no_large_write_ahead_file(tmp_path):
+    with journal(tmp_path) as (file, _):
+        chunks = {(9, number): bytes(CHUNK_BYTES) for number in range(80)}
+        file.commit(Batch(chunks=chunks, snapshot=(9, 80)))
+        wal = tmp_path / f"{FILE_NAME}-wal"
+        assert wal.stat().st_size > 20_000_000
+        file.commit(Batch(promise=(1, None)))
+        assert wal.stat().st_size <= 8 << 20
+
+
 # -- crashes -----------------------------------------------------------------------------------
 
 
-def test_a_write_ahead_file_torn_anywhere_gives_whole_steps(tmp_path):
-    left = filled(tmp_path / "a")
+def test_a_write_ahead_file_torn_anywhere_gives_whole_steps(quick):
+    left = filled(quick / "a")
     wal = left / f"{FILE_NAME}-wal"
     whole = wal.read_bytes()
     seen = set()
     for length in range(len(whole), 0, -997):
-        torn = crashed(left, tmp_path / "torn")
+        torn = crashed(left, quick / "torn")
         (torn / wal.name).write_bytes(whole[:length])
         with journal(torn) as (_, kept):
             steps, rest = divmod(len(kept.entries), 3)
@@ -233,17 +254,17 @@ def test_a_truncated_file_is_refused_with_the_way_out(tmp_path, length):
     assert "move its folder away" in told
 
 
-def test_bytes_turned_anywhere_are_refused_or_do_not_matter(tmp_path):
-    with journal(tmp_path / "a") as (file, kept):
+def test_bytes_turned_anywhere_are_refused_or_do_not_matter(quick):
+    with journal(quick / "a") as (file, kept):
         file.commit(
             Batch(entries=entries(1, 60, size=300), promise=(1, "n2"), notes={"nonce": "a"})
         )
-    with journal(tmp_path / "a") as (_, kept):
+    with journal(quick / "a") as (_, kept):
         right = kept
-    whole = (tmp_path / "a" / FILE_NAME).read_bytes()
+    whole = (quick / "a" / FILE_NAME).read_bytes()
     refused = 0
     for at in range(0, len(whole), 401):
-        turned = crashed(tmp_path / "a", tmp_path / "turned")
+        turned = crashed(quick / "a", quick / "turned")
         data = bytearray(whole)
         data[at] ^= 0x55
         (turned / FILE_NAME).write_bytes(data)
@@ -438,14 +459,14 @@ def test_a_small_filesystem_fills_up_and_nothing_that_was_taken_is_lost(tmp_path
             assert len(kept.entries) == taken + 10
 
 
-def test_a_file_goes_on_being_of_the_size_that_it_needed_once(tmp_path):
-    with journal(tmp_path) as (file, _):
+def test_a_file_goes_on_being_of_the_size_that_it_needed_once(quick):
+    with journal(quick) as (file, _):
         for lap in range(20):
             first = 1 + 2000 * lap
             for at in range(first, first + 2000, 100):
                 file.commit(Batch(entries=entries(at, 100, size=100)))
             file.commit(Batch(cut_to=first + 1990))
-        wal = (tmp_path / f"{FILE_NAME}-wal").stat().st_size
+        wal = (quick / f"{FILE_NAME}-wal").stat().st_size
     # Five megabytes went through it, a quarter of one at a time.
-    assert (tmp_path / FILE_NAME).stat().st_size < 1_000_000
+    assert (quick / FILE_NAME).stat().st_size < 1_000_000
     assert wal < 6_000_000
