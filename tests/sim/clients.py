@@ -69,7 +69,6 @@ class Clients:
         self.world = cluster.world
         self.rng = random.Random(f"clients {seed}")
         self.history: dict[str, list[Operation]] = {}
-        self.first_epochs: dict[str, int] = {}
         self._calls: list[Call] = []
         self._hint: str | None = None
         self._count = 0
