@@ -8,9 +8,11 @@ import hashlib
 import logging
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from itertools import count
 
 from coordinator.codec import (
     FORMATS,
+    SLICE_RECORDS,
     Formats,
     MalformedError,
     NotReadableYetError,
@@ -91,15 +93,15 @@ class StateMachine:
     def parts(self) -> Iterator[bytes]:
         """The state of this moment as bytes, the same on every node at the same index."""
         view = self.state.view()
-        self._aside.put()
+        self._aside.view(self._held())
         return encode_snapshot(view)
 
     def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
         """Read a snapshot in slices; raises and changes nothing if it is not a readable one."""
         reading = read_snapshot(parts, self.formats.newest)
-        while True:
+        for slices in count():
             try:
-                with self._aside.bulk():
+                with self._aside.bulk(slices * SLICE_RECORDS):
                     next(reading)
             except StopIteration as done:
                 state: ClusterState = done.value
