@@ -23,6 +23,8 @@ class LinkPolicy:
     """Both ends show one; without them the port speaks plaintext."""
     checks_cluster: bool = False
     """Refuse a hello that means another node or belongs to another cluster."""
+    checks_addresses: bool = False
+    """Refuse a hello from where its speaker is not known to be: the former process of a member."""
     handshake_s: float = 3.0
     """A stranger must have said who it is by then."""
     connect_s: float = 1.0

@@ -184,8 +184,11 @@ class Links:
         if refusal is not None:
             return refusal
         self.learn_moves(hello.moved)  # first: it may know better where it is itself
-        fault = self.addresses.fault(hello.name, hello.address)
-        return check_formats(hello, self.format_in_force) if fault is None else Refusal(fault)
+        if self.policy.checks_addresses:
+            fault = self.addresses.fault(hello.name, hello.address)
+            if fault is not None:
+                return Refusal(fault)
+        return check_formats(hello, self.format_in_force)
 
     def refused(self, peer: str, refusal: Refusal) -> None:
         """Tells of it, and counts who is in another cluster."""

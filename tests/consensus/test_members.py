@@ -7,9 +7,10 @@ import logging
 
 import pytest
 
-from coordinator.consensus import ConsensusConfig, ConsensusError
+from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
 from coordinator.consensus.addresses import MOVED_MAX, Addresses, decode_moved
 from coordinator.consensus.codec import Malformed, pack
+from coordinator.consensus.cures.limits import MembershipGate
 from coordinator.consensus.handshake import (
     Hello,
     Refusal,
@@ -17,6 +18,7 @@ from coordinator.consensus.handshake import (
     decode_hello,
     encode_hello,
 )
+from coordinator.consensus.node import CURES
 from tests.consensus.cluster import Cluster, free_ports, until
 from tests.consensus.test_links import connect, framed, lone_member, read_frame, said_until_closed
 
@@ -215,6 +217,32 @@ async def test_a_member_is_replaced_at_a_new_address_under_load_without_a_failed
         assert seen[replaced].connected
 
 
+async def test_a_member_with_a_journal_is_replaced_by_an_empty_one_at_a_new_address(tmp_path):
+    made = Movable(3)
+    try:
+        for name in made.addresses:
+            await made.boot(name, storage_dir=str(tmp_path / name))
+        await lead(made, "n2")
+        await made.nodes["n2"].propose(b"before")
+        await made.kill("n1")
+        address = made.move("n1")
+        for node in made.nodes.values():
+            node.set_address("n1", address, 7)
+        await made.boot("n1", storage_dir=str(tmp_path / "n1-anew"))
+        await until(lambda: made.nodes["n1"].status().role == "follower")
+        await made.nodes["n2"].propose(b"after")
+        await until(lambda: made.machines["n1"].values == ["before", "after"])
+        # The others come back from their journals, and know where it is, whatever their tables say.
+        for name in ("n2", "n3"):
+            await made.kill(name)
+            await made.boot(name, storage_dir=str(tmp_path / name))
+            await until(lambda name=name: "n1" in made.nodes[name]._links.up)
+        leader = await made.elected()
+        await leader.propose(b"at last")
+    finally:
+        await asyncio.gather(*(node.stop() for node in made.nodes.values()))
+
+
 async def test_a_node_with_an_old_table_learns_from_a_peer_where_a_member_is():
     """n1 moved; n3, which dials it, comes back empty with a table that does not know."""
     async with movable() as made:
@@ -262,6 +290,17 @@ async def test_the_former_process_of_a_moved_member_is_no_peer_any_more(caplog):
             assert not former.status().has_quorum
         finally:
             await former.stop()
+
+
+async def test_without_membership_gate_the_former_process_stays_a_peer_beside_the_new_one():
+    class Ungated(ConsensusNode):
+        cures = tuple(cure for cure in CURES if cure is not MembershipGate)
+
+    async with movable(node_class=Ungated) as made:
+        await lead(made, "n2")
+        made.nodes["n2"].set_address("n3", made.move("n3"), 7)
+        await asyncio.sleep(0.7)
+        assert made.nodes["n3"].status().has_quorum
 
 
 async def test_a_process_at_an_address_that_nobody_was_told_of_is_refused_and_told_why():

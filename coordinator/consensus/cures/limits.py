@@ -137,10 +137,14 @@ def _drop(_peer: str, _message: Message) -> None:
 
 
 class MembershipGate(Cure):
-    """Members are static; the library's own guard of changes never guards anything."""
+    """Members are static, and a name is one process: the one where the name was moved to last.
+
+    The library's own guard of changes never guards anything.
+    """
 
     name = "membership-gate"
 
     def prepare(self, blueprint: Blueprint) -> None:
-        """Keeps the library's membership code unreachable."""
+        """Keeps the library's membership code unreachable, and former processes out."""
         blueprint.settings["dynamicMembershipChange"] = False
+        blueprint.links.checks_addresses = True
