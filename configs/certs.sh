@@ -40,3 +40,4 @@ for node in "$@"; do
     mv "$work/$node.key" "$folder/$node.key"
     mv "$work/$node.pem" "$folder/$node.pem"
 done
+echo "$folder: ca.pem, and certificates with their keys of $*"
