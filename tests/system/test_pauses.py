@@ -130,15 +130,9 @@ async def test_while_both_followers_stand_still_nothing_is_acknowledged_and_then
         await registers.first_after(woken_at, ELECTED_S)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize(
-    "victim",
-    [
-        pytest.param("leader", marks=pytest.mark.slow),
-        pytest.param("follower", marks=pytest.mark.slow),
-        "every node in turn",
-    ],
-)
+@pytest.mark.parametrize("victim", ["leader", "follower", "every node in turn"])
 async def test_one_node_killed_at_a_time_loses_nothing_and_elects_one_leader_a_term(
     tmp_path, victim
 ):
