@@ -36,6 +36,8 @@ READY_S = 30.0
 AGREE_S = 15.0
 LOST_PORT = "address already in use"
 CHECK_KEYS_MAX = 500
+ROUNDS_KEPT = 15
+"""What older rounds wrote is checked once more and deleted, so that all rounds are alike."""
 ASK_S = 2.0
 ELECTED = re.compile(r"leader_elected node=(\w+) term=(\d+)")
 
@@ -89,7 +91,7 @@ class Rounds:
         """Load, kill, start, check."""
         number = self.figures.rounds = self.figures.rounds + 1
         namespace = f"r{number}"
-        await self._make(namespace)
+        await self._order("PUT", namespace, {"kind": "open"})
         ended = asyncio.Event()
         writers = [asyncio.create_task(self._write(namespace, w, ended)) for w in range(WRITERS)]
         await asyncio.sleep(self.rng.uniform(*LOAD_S))
@@ -109,6 +111,13 @@ class Rounds:
         await asyncio.gather(*writers)
         await self._agree()
         await self._holds(namespace)
+        if len(self.acknowledged) > ROUNDS_KEPT:
+            await self._forget(next(iter(self.acknowledged)))
+
+    async def _forget(self, namespace: str) -> None:
+        await self._holds(namespace)
+        await self._order("DELETE", f"{namespace}?confirm={namespace}", None)
+        self.figures.acknowledged += len(self.acknowledged.pop(namespace))
 
     async def _back(self, names: list[str]) -> None:
         """Starts these nodes and waits until all are ready; says what a late one said."""
@@ -139,23 +148,24 @@ class Rounds:
         """Everything that was ever acknowledged, once more, and the logs."""
         for namespace in list(self.acknowledged):
             await self._holds(namespace)
-        self.figures.acknowledged = sum(map(len, self.acknowledged.values()))
+        self.figures.acknowledged += sum(map(len, self.acknowledged.values()))
         leaders = led(self.folder, self.nodes.names)
         self.figures.terms = len(leaders)
         twice = {term: names for term, names in leaders.items() if len(names) > 1}
         if twice:
             raise Broken(f"terms with two leaders: {twice}")
 
-    async def _make(self, namespace: str) -> None:
+    async def _order(self, method: str, path: str, body: object) -> None:
         for _ in range(200):
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
                 name = self.rng.choice(self.nodes.living)
-                url = f"{self.nodes.api[name]}/v1/namespaces/{namespace}"
-                status, _ = await self.nodes.ask("PUT", url, body={"kind": "open"}, timeout_s=ASK_S)
-                if status in {200, 201}:
+                url = f"{self.nodes.api[name]}/v1/namespaces/{path}"
+                status, _ = await self.nodes.ask(method, url, body=body, timeout_s=ASK_S)
+                # A second try finds it done: made already, or gone.
+                if status in {200, 201, 204} or (method == "DELETE" and status == 404):
                     return
             await asyncio.sleep(REST_S)
-        raise Broken(f"namespace {namespace} cannot be made")
+        raise Broken(f"{method} {path} is not carried out")
 
     async def _write(self, namespace: str, writer: int, ended: asyncio.Event) -> None:
         rng = random.Random(f"{namespace} {writer}")
@@ -277,7 +287,7 @@ async def run(mode: str, rounds: int, seed: int, folder: Path) -> Figures:
                 await made.round()
                 if time.monotonic() - told > 10.0 or figures.rounds == rounds:
                     told = time.monotonic()
-                    count = sum(map(len, made.acknowledged.values()))
+                    count = figures.acknowledged + sum(map(len, made.acknowledged.values()))
                     progress(f"round {figures.rounds}/{rounds}  {count} acknowledged, none lost")
             await made.finish()
             _judge_logs(folder, made.nodes.names)
