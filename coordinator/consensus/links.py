@@ -44,7 +44,7 @@ class Links:
         shut: Callable[[str], None],
         received: Callable[[str, Message], None],
         read: Callable[[], None],
-        moved: Callable[[str], None],
+        moved: Callable[[str, list[str]], None],
     ) -> None:
         self.config = config
         self.addresses = Addresses(config.name, config.peers, noted_moves)
@@ -278,10 +278,10 @@ class Links:
     def learn_moves(self, moved: Moved) -> None:
         """Members are elsewhere: their former links end, and this node dials where they are."""
         before = dict(self.addresses.moved)
-        self.addresses.learn(moved)
+        changed = self.addresses.learn(moved)
         if self.addresses.moved == before:
             return
-        self._note_moves(self.addresses.note())
+        self._note_moves(self.addresses.note(), changed)
         self._check_again()
         told = pack({"type": "ping", "moved": dict(self.addresses.moved)})
         for link in list(self.up.values()):

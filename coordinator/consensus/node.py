@@ -133,7 +133,7 @@ class ConsensusNode:
             shut=self._shut,
             received=self._replica.receive,
             read=self._step,
-            moved=partial(self._replica.engine.log.note, "moved"),
+            moved=self._replica.members_moved,
         )
         links.cluster_id = self._cluster_id
         links.set_format(self._format_in_force)

@@ -161,6 +161,12 @@ class Replica:
         for cure in self.cures:
             cure.link_shut(peer)
 
+    def members_moved(self, note: str, moved: Iterable[str]) -> None:
+        """They are elsewhere: noted, and what their former processes said counts no more."""
+        self.engine.log.note("moved", note)
+        for cure in self.cures:
+            cure.members_moved(moved)
+
     def receive(self, peer: str, message: Message) -> None:
         """One message of a linked member; not heard while nothing can be kept."""
         self.look_at_clock()

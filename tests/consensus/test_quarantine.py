@@ -69,6 +69,27 @@ def test_nothing_is_acknowledged_before_every_member_has_answered_this_start():
     assert len(lab.sent("n2", "next_node_idx")) == 1
 
 
+def test_the_answer_of_a_process_that_was_replaced_is_asked_of_its_successor():
+    """The former n3 answered; its successor may have stood since, with this node's vote."""
+    lab, nonce = empty_node()
+    answer(lab, "n3", nonce, term=4)
+    lab.replica.members_moved("", ["n3"])
+    answer(lab, "n2", nonce)
+    lab.follow(term=5, entries=[entry(2, 5)])
+    assert lab.sent("n2", "next_node_idx") == []
+    answer(lab, "n3", nonce, term=6)
+    assert lab.engine.term == 6
+
+
+def test_a_move_takes_nothing_from_a_node_that_was_admitted():
+    lab = caught_up()
+    lab.follow(term=5, prev=(3, 5), commit=3)
+    lab.step()
+    lab.replica.members_moved("kept", ["n3"])
+    assert not lab.replica.is_quarantined
+    assert lab.engine.log.notes["moved"] == "kept"
+
+
 def test_the_answer_of_a_member_in_quarantine_does_not_count():
     lab, nonce = empty_node()
     answer(lab, "n2", nonce)

@@ -4,7 +4,7 @@ Decides nothing. The hooks of a message run in the order of composition; the fir
 None ends it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,6 +71,9 @@ class Cure:
 
     def link_shut(self, peer: str) -> None:
         """The link to this peer is gone, with what was in it."""
+
+    def members_moved(self, moved: Iterable[str]) -> None:
+        """These members are other processes than before, at other addresses."""
 
     def peer_is_quarantined(self, peer: str) -> bool:  # noqa: ARG002 - a hook
         """True when this cure knows that the peer may not take part yet."""

@@ -16,7 +16,7 @@ candidate that was voted for, even after the voter forgot.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,6 +101,13 @@ class Quarantine(Cure):
     def may_stand(self) -> bool:
         """Not in quarantine."""
         return not self.replica.is_quarantined
+
+    def members_moved(self, moved: Iterable[str]) -> None:
+        """What a former process answered may be older than what its successor promised."""
+        if self.replica.is_quarantined:
+            for member in moved:
+                self._answers.pop(member, None)
+                self._terms.pop(member, None)
 
     def peer_is_quarantined(self, peer: str) -> bool:
         """The peer asked for answers a moment ago."""
