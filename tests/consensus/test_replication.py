@@ -1,9 +1,16 @@
 """What `prefix-match`, `ack-term`, `reset-order` and `snapshot-cap` prevent, message by message."""
 
+import itertools
+import random
+
 import pytest
 
+from coordinator.consensus import ConsensusConfig
 from coordinator.consensus.library import SUCCESS, Member
+from coordinator.consensus.node import CURES
+from coordinator.consensus.replica import Replica
 from coordinator.consensus.sealed import seal_snapshot
+from tests.consensus.cluster import Register
 from tests.consensus.lab import Lab, entry
 
 FOUR = [entry(index, 1) for index in (2, 3, 4, 5)]
@@ -81,6 +88,28 @@ def test_an_acknowledgement_of_another_term_commits_nothing_only_with_the_cure(w
     lab.acknowledge("n3", 3, term=term + 7)
     lab.step()
     assert lab.engine.commit_index == commit
+
+
+@pytest.mark.parametrize(("without", "leads"), [((), False), (("ack-term",), True)])
+def test_a_vote_that_comes_twice_counts_once_only_with_the_cure(without, leads):
+    names = [f"n{number}" for number in range(1, 6)]
+    replica = Replica(
+        ConsensusConfig(name="n1", peers={name: f"{name}:1" for name in names}, api_url=""),
+        Register(),
+        [cure() for cure in CURES if cure.name not in {"quarantine", "pre-vote", *without}],
+        rng=random.Random(1),
+        clock=itertools.count(100.0, 1e-4).__next__,
+    )
+    for peer in names[1:]:
+        replica.link_opened(peer)
+    replica.engine.set_election_deadline(0.0)
+    replica.step()
+    vote = {"type": "response_vote", "term": replica.engine.term, "stamp": replica.engine.term}
+    replica.receive("n2", vote)
+    replica.receive("n2", vote)
+    assert replica.engine.is_leader is leads
+    replica.receive("n3", vote)
+    assert replica.engine.is_leader
 
 
 def test_every_message_carries_the_term_of_its_sender():

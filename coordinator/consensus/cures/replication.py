@@ -89,13 +89,31 @@ class PrefixMatch(Cure):
 
 
 class AckTerm(Cure):
-    """Every message carries its sender's term; an acknowledgement of another term is dropped."""
+    """An answer counts once, in its own term.
+
+    Every message carries its sender's term, and an acknowledgement of another term is dropped. The
+    library counts votes, not voters: a vote that comes twice would count twice.
+    """
 
     name = "ack-term"
 
+    def __init__(self) -> None:
+        self._voters: set[str] = set()
+        self._voted_term = 0
+
     def incoming(self) -> Mapping[str, Rewrite]:
-        """Acknowledgements are checked."""
-        return {"next_node_idx": self._check}
+        """Acknowledgements and votes are checked."""
+        return {"next_node_idx": self._check, "response_vote": self._count_once}
+
+    def _count_once(self, peer: str, message: Message) -> Message | None:
+        term = self.replica.engine.term
+        if self._voted_term != term:
+            self._voted_term = term
+            self._voters.clear()
+        if message["term"] != term or peer in self._voters:
+            return None
+        self._voters.add(peer)
+        return message
 
     def outgoing(self) -> Mapping[str, Rewrite]:
         """Everything is stamped."""
