@@ -63,7 +63,11 @@ class Member:
         while line := await process.stdout.readline():
             answer = json.loads(line)
             future = self._waiting.pop(answer.pop("id"))
-            if not future.done():
+            if future.done():
+                continue
+            if "error" in answer:
+                future.set_exception(RuntimeError(f"{self.name}: {answer['error']}"))
+            else:
                 future.set_result(answer)
         for future in self._waiting.values():
             if not future.done():

@@ -159,7 +159,11 @@ async def run(name: str, peers: dict[str, str], compaction_entries: int) -> None
     tasks: set[asyncio.Task[None]] = set()
 
     async def answer(order: dict[str, Any]) -> None:
-        print(json.dumps({"id": order["id"], **await member.obey(order)}), flush=True)
+        try:
+            found = await member.obey(order)
+        except Exception as error:  # noqa: BLE001 - told to whoever asked
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"id": order["id"], **found}), flush=True)
 
     while line := await reader.readline():
         task = asyncio.create_task(answer(json.loads(line)))
