@@ -45,7 +45,11 @@ create table promise (
     vote text,
     crc integer not null
 );
-create table note (name text primary key, value text not null) without rowid;
+create table note (
+    name text primary key,
+    value text not null,
+    crc integer not null
+) without rowid;
 create table entry (
     number integer primary key,
     term integer not null,
@@ -64,7 +68,8 @@ create table current (
     chunks integer not null
 );
 """
-_NOTES: Final = "select name, value from note where name not in ('node', 'is_open')"
+_OWN_NOTES: Final = frozenset({"node", "is_open"})
+"""What the file tells of itself."""
 
 
 def open_journal(folder: str, node: str) -> "JournalFile":
@@ -111,7 +116,7 @@ def _make(path: Path, node: str) -> None:
             made.execute("pragma synchronous = full")
             made.execute(f"pragma application_id = {APPLICATION_ID}")
             made.executescript(_TABLES)
-            made.execute("insert into note values ('node', ?)", (node,))
+            _note(made, "node", node)
             made.execute(f"pragma user_version = {FORMAT}")
         fresh.chmod(0o600)
         fresh.rename(path)
@@ -140,6 +145,10 @@ def _crc(command: bytes, number: int, term: int) -> int:
 
 def _promise_crc(term: int, vote: str | None) -> int:
     return zlib.crc32((vote or "").encode(), term & 0xFFFFFFFF)
+
+
+def _note_crc(name: str, value: str) -> int:
+    return zlib.crc32(f"{name}\0{value}".encode())
 
 
 class JournalFile:
@@ -186,6 +195,8 @@ class JournalFile:
                     f"{self.path}: cannot be written ({error}); make room or make it writable"
                 ) from error
             raise self._refused(f"is damaged ({error})") from error
+        except (TypeError, ValueError, AttributeError) as error:  # a value of another type
+            raise self._refused(f"is damaged ({error})") from error
         except OSError as error:
             raise JournalRefused(f"{self.path}: cannot be read ({error.strerror})") from error
         self._is_loaded = True
@@ -216,7 +227,7 @@ class JournalFile:
                 f"{self.path}: has format {version}, this version reads {FORMAT}; start the newer "
                 "version that wrote it, or move its folder away to come back empty"
             )
-        notes = dict(db.execute("select name, value from note"))
+        notes = self._notes(db)
         if notes.get("node") != self._node:
             raise JournalRefused(
                 f"{self.path}: belongs to node {notes.get('node')!r}, this is {self._node!r}; "
@@ -231,14 +242,14 @@ class JournalFile:
             raise self._refused(f"is damaged ({str(verdict).splitlines()[-1][:120]})")
 
     def _set_open(self, db: sqlite3.Connection, *, is_open: bool) -> None:
-        db.execute("insert or replace into note values ('is_open', ?)", (str(int(is_open)),))
+        _note(db, "is_open", str(int(is_open)))
         # Into the main file itself: it must tell of its write-ahead file when that is gone.
         db.execute("pragma wal_checkpoint(truncate)").fetchone()
 
     # Reading.
 
     def _read(self, db: sqlite3.Connection) -> Kept:
-        notes = dict(db.execute(_NOTES))
+        notes = {k: v for k, v in self._notes(db).items() if k not in _OWN_NOTES}
         term, vote = 0, None
         for _, term_kept, vote_kept, crc in db.execute("select * from promise"):
             term, vote = term_kept, vote_kept
@@ -254,6 +265,14 @@ class JournalFile:
             snapshot_name=name,
             stale=tuple(_stale(db, name)),
         )
+
+    def _notes(self, db: sqlite3.Connection) -> dict[str, str]:
+        notes: dict[str, str] = {}
+        for name, value, crc in db.execute("select * from note"):
+            if crc != _note_crc(name, value):
+                raise self._refused(f"its note {name!r} is damaged")
+            notes[name] = value
+        return notes
 
     def _entries(self, db: sqlite3.Connection) -> list[Entry]:
         entries: list[Entry] = []
@@ -320,6 +339,11 @@ def _stale(db: sqlite3.Connection, name: tuple[int, int] | None) -> list[Chunk]:
     ]
 
 
+def _note(db: sqlite3.Connection, name: str, value: str) -> None:
+    row = (name, value, _note_crc(name, value))
+    db.execute("insert or replace into note values (?, ?, ?)", row)
+
+
 def _write(db: sqlite3.Connection, batch: Batch) -> None:
     if batch.cut_from == 0:
         db.execute("delete from entry")
@@ -341,8 +365,8 @@ def _write(db: sqlite3.Connection, batch: Batch) -> None:
             "insert or replace into promise values (1, ?, ?, ?)",
             (term, vote, _promise_crc(term, vote)),
         )
-    for note in batch.notes.items():
-        db.execute("insert or replace into note values (?, ?)", note)
+    for name, value in batch.notes.items():
+        _note(db, name, value)
     for (snapshot, number), data in batch.chunks.items():
         db.execute("insert or replace into chunk values (?, ?, ?)", (snapshot, number, data))
     if batch.snapshot is not None:

@@ -321,12 +321,15 @@ def change(folder, *statements):
         ("delete from entry where number = 2", "its entries after 1 are missing"),
         ("update promise set term = 1", "its term and vote are damaged"),
         ("update promise set vote = null", "its term and vote are damaged"),
+        ("update note set value = 'n3' where name = 'nonce'", "its note 'nonce' is damaged"),
+        ("update entry set command = 'text' where number = 3", "is damaged (a bytes-like"),
+        ("update entry set term = 'text' where number = 3", "is damaged ("),
         ("delete from chunk where number = 0", "1 parts of its snapshot are missing"),
     ],
 )
 def test_a_changed_row_is_refused(tmp_path, statement, what):
     with journal(tmp_path) as (file, _):
-        file.commit(Batch(entries=entries(1, 5), promise=(7, "n2")))
+        file.commit(Batch(entries=entries(1, 5), promise=(7, "n2"), notes={"nonce": "a"}))
         file.commit(Batch(chunks={(3, 0): b"one", (3, 1): b"two"}, snapshot=(3, 2)))
     change(tmp_path, statement)
     assert what in refusal(tmp_path)
