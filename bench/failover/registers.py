@@ -7,6 +7,7 @@ know what is done to the nodes meanwhile.
 
 import asyncio
 import contextlib
+import math
 import time
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -67,21 +68,28 @@ class Try:
 
 @dataclass(slots=True)
 class Register:
-    """What one register was told so far."""
+    """What one register was told so far, by writers that may overlap."""
 
     name: str
-    acknowledged: int = 0
     sent: int = 0
+    acknowledged: dict[int, float] = field(default_factory=dict)
+    """Number -> when its writer knew."""
     refused: set[int] = field(default_factory=set)
     unknown: set[int] = field(default_factory=set)
     """Kept for ever: a node that stood still may pass such a write on when it wakes."""
+    newest: Try | None = None
+    """Of those acknowledged, the one that was begun last."""
 
-    def fault(self, acknowledged: int, found: int) -> str | None:
-        """What is wrong with a value read after `acknowledged` was acknowledged, if anything."""
+    def fault(self, newest: Try | None, found: int) -> str | None:
+        """What is wrong with a value read when `newest` was acknowledged, if anything.
+
+        A value may stand there unless it was over before a later acknowledged write began.
+        """
         if found in self.refused:
             return f"{self.name}: {found} was refused and stands there"
-        if found < acknowledged and found not in self.unknown:
-            return f"{self.name}: {acknowledged} was acknowledged and {found} stands there"
+        over_at = self.acknowledged.get(found, -math.inf)
+        if newest is not None and over_at < newest.began_at and found not in self.unknown:
+            return f"{self.name}: {newest.number} was acknowledged and {found} stands there"
         return None
 
 
@@ -164,7 +172,9 @@ class Registers:
         tried = Try(number, value, node, began_at, time.monotonic(), status, reason)
         if tried.is_acknowledged:
             register.unknown.discard(value)
-            register.acknowledged = max(register.acknowledged, value)
+            register.acknowledged[value] = tried.ended_at
+            if register.newest is None or register.newest.began_at < began_at:
+                register.newest = tried
         elif tried.is_refused:
             register.unknown.discard(value)
             register.refused.add(value)
@@ -194,9 +204,9 @@ class Registers:
         """Read every register, with a quorum's word for it, and tell what must not stand there."""
         found = []
         for register in self.registers:
-            acknowledged = register.acknowledged
+            newest = register.newest
             value = await self._read(register.name)
-            if (fault := register.fault(acknowledged, value)) is not None:
+            if (fault := register.fault(newest, value)) is not None:
                 found.append(fault)
         return found
 

@@ -6,26 +6,45 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.test_utils import TestServer
 
-from bench.failover.registers import Register, Registers
+from bench.failover.registers import Register, Registers, Try
 
 
-def register(acknowledged, refused=(), unknown=()):
-    return Register("r", acknowledged, 9, set(refused), set(unknown))
+def done(number, began_at, ended_at):
+    return Try(0, number, "n1", began_at, ended_at, 200)
 
 
-def test_what_was_acknowledged_or_is_newer_may_stand_there():
-    assert register(5).fault(5, 5) is None
-    assert register(5).fault(5, 6) is None
+def register(*tries, refused=(), unknown=()):
+    made = Register("r", 9, {one.number: one.ended_at for one in tries}, set(refused), set(unknown))
+    made.newest = max(tries, key=lambda one: one.began_at, default=None)
+    return made
 
 
-def test_less_than_what_was_acknowledged_is_a_loss_unless_it_is_a_late_unknown_write():
-    assert "5 was acknowledged" in register(5).fault(5, 4)
-    assert "5 was acknowledged" in register(5).fault(5, 0)
-    assert register(5, unknown=[4]).fault(5, 4) is None
+FOUR, FIVE = done(4, 1.0, 2.0), done(5, 3.0, 4.0)
+
+
+def test_the_newest_that_was_acknowledged_may_stand_there():
+    kept = register(FOUR, FIVE)
+    assert kept.fault(FIVE, 5) is None
+    assert kept.fault(FOUR, 5) is None  # acknowledged while it was read
+    assert register().fault(None, 0) is None
+
+
+def test_what_was_over_before_it_or_nothing_at_all_is_a_loss():
+    assert "5 was acknowledged" in register(FOUR, FIVE).fault(FIVE, 4)
+    assert "5 was acknowledged" in register(FOUR, FIVE).fault(FIVE, 0)
+
+
+def test_of_two_that_overlapped_either_may_be_the_last():
+    long = done(3, 1.0, 3.5)
+    assert register(long, FIVE).fault(FIVE, 3) is None
+
+
+def test_what_is_not_known_to_be_done_may_come_late():
+    assert register(FIVE, unknown=[4]).fault(FIVE, 4) is None
 
 
 def test_what_was_refused_must_never_stand_there():
-    assert "was refused" in register(5, refused=[6]).fault(5, 6)
+    assert "was refused" in register(FIVE, refused=[6]).fault(FIVE, 6)
 
 
 class Nodes:
@@ -76,9 +95,9 @@ async def registers(server):
 async def test_answers_are_told_apart_done_never_done_and_not_known(server, registers):
     _, answers = server
     answers += [(200, ""), (503, "no_leader"), (503, "outcome_unknown")]
-    done, refused, unknown = [await registers.write(0, "n1") for _ in range(3)]
+    first, refused, unknown = [await registers.write(0, "n1") for _ in range(3)]
     gone = await registers.write(0, "n2")
-    assert (done.is_acknowledged, refused.is_acknowledged, gone.is_acknowledged) == (
+    assert (first.is_acknowledged, refused.is_acknowledged, gone.is_acknowledged) == (
         True,
         False,
         False,
@@ -87,7 +106,8 @@ async def test_answers_are_told_apart_done_never_done_and_not_known(server, regi
     assert not unknown.is_refused
     assert gone.status is None
     kept = registers.registers[0]
-    assert (kept.acknowledged, kept.refused, kept.unknown) == (1, {2}, {3, 4})
+    assert (set(kept.acknowledged), kept.refused, kept.unknown) == ({1}, {2}, {3, 4})
+    assert kept.newest == first
 
 
 async def test_the_first_write_after_a_moment_is_one_that_was_begun_after_it(registers):

@@ -83,6 +83,7 @@ async def test_a_leader_that_is_cut_off_acknowledges_nothing_and_the_others_go_o
             status, _ = await beats.send(leader)
             statuses.append(status)
             told.append((asked_at, time.monotonic() - cut_at))
+            await registers.write(0, leader)
             await asyncio.sleep(0.02)
 
         assert set(statuses) == {503}
