@@ -99,7 +99,7 @@ async def run(folder: Path, asked: Asked, rng: random.Random) -> Findings:
             found.writes = sum(tried.is_acknowledged for tried in registers.tries)
             found.unknown = sum(len(register.unknown) for register in registers.registers)
             found.moves = fleet.moves
-            found.faults += fleet_faults(fleet) + rivals(folder, fleet.nodes.names)
+            found.faults += rivals(folder, fleet.nodes.names) + fleet_faults(fleet)
             found.lease_left_min_s = lease_left_min_s(folder)
         except (TimeoutError, RuntimeError):
             progress(tail_of_logs(folder))
