@@ -56,6 +56,9 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
         self._apply = apply
         self._may_stand = may_stand
         self.sent = (0, 0)
+        self._is_resting = False
+        self.next_turn: Callable[[Callable[[], None]], object] | None = None
+        """Calls back in the next turn of the loop that drives this engine, if one does."""
         conf = SyncObjConf(**settings)
         super().__init__(
             Member(name),
@@ -93,6 +96,8 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
 
     def _SyncObj__applyLogEntries(self) -> bool:
         # All that is committed, but no longer than a step may take: the next step goes on.
+        if self._is_resting:
+            return False
         committed = self.commit_index
         end_s = read_clock() + APPLY_S
         before = -1
@@ -104,8 +109,18 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
             finally:
                 self._SyncObj__raftCommitIndex = committed
             if read_clock() >= end_s:
+                self._rest()
                 break
         return False  # when to replicate is the replica's business
+
+    def _rest(self) -> None:
+        # One turn may have many steps, and together they must not hold the loop either.
+        if self.next_turn is not None:
+            self._is_resting = True
+            self.next_turn(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_resting = False
 
     def _share_end(self, committed: int) -> int:
         """Up to where to apply before the clock is looked at."""

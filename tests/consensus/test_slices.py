@@ -341,3 +341,21 @@ def test_large_entries_are_looked_at_one_by_one():
     lab.follow(term=2, leader="n3", prev=(21, 2), commit=21)
     lab.step()
     assert 10 <= len(machine.values) < 20
+
+
+def test_the_steps_of_one_turn_together_apply_no_more_than_one_of_them_may():
+    machine = Busy()
+    lab = machine.lab = Lab(machine=machine)
+    turns = []
+    lab.engine.next_turn = turns.append
+    lab.follow(term=2, leader="n3", entries=[entry(i, 2, b"%d" % i) for i in range(2, 502)])
+    lab.follow(term=2, leader="n3", prev=(501, 2), commit=501)
+    while lab.engine.is_behind:
+        lab.step()
+        applied = len(machine.values)
+        lab.step()
+        assert len(machine.values) == applied or not lab.engine.is_behind
+        for go_on in turns:
+            go_on()
+        turns.clear()
+    assert machine.values == [str(index) for index in range(2, 502)]
