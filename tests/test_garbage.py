@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from coordinator.garbage import STRANGERS_MAX
+
 SCRIPT = """
 import gc, weakref
 import coordinator.node
@@ -54,8 +58,9 @@ print(gc.get_freeze_count() <= frozen - RECORDS_MAX)
     assert told_by(script) == ["True", "True", "True"]
 
 
-def test_garbage_that_was_set_aside_with_records_goes_when_it_becomes_much():
-    script = """
+@pytest.mark.parametrize(("held", "is_gone"), [(0, "True"), (STRANGERS_MAX, "False")])
+def test_garbage_that_was_set_aside_goes_when_there_is_more_than_records_can_be(held, is_gone):
+    script = f"""
 import weakref
 from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
 
@@ -63,18 +68,18 @@ class Ring:
     pass
 
 aside = Aside()
-rings = [Ring() for _ in range(STRANGERS_MAX + 1)]
+rings = [Ring() for _ in range(STRANGERS_MAX + RECORDS_MAX)]
 for ring in rings:
     ring.itself = ring
 aside.wrote(RECORDS_MAX, lambda: 0)
 gone = weakref.ref(rings[0])
 del ring, rings
-aside.wrote(RECORDS_MAX, lambda: STRANGERS_MAX)
+aside.wrote(1, lambda: 0)
 print(gone() is None)
-aside.wrote(RECORDS_MAX, lambda: 0)
+aside.wrote(RECORDS_MAX, lambda: {held})
 print(gone() is None)
 """
-    assert told_by(script) == ["False", "True"]
+    assert told_by(script) == ["False", is_gone]
 
 
 def test_many_records_are_set_aside_as_they_are_made_few_are_not_and_the_collector_goes_on():
