@@ -23,11 +23,11 @@ RSS_MAX_MB: Final = 600.0
 RATE: Final = 1_000.0
 RATE_MIN: Final = 0.95
 """Share of the rate that must be reached: the writer is on time but for the last turn."""
-COMPACTION_ENTRIES: Final = 10_000
-"""A fifth of the product's, so that a run of half a minute has some."""
+COMPACTION_ENTRIES: Final = 25_000
+"""Half of the product's: a run of a minute has some, and what a slow receiver needs is kept."""
 WRITING_S: Final = 3.0
 """What writes alone cost, before the first compaction of them."""
-CATCH_UP_S: Final = 120.0
+CATCH_UP_S: Final = 240.0
 FILL_S: Final = 900.0
 PHASE_S: Final = 300.0
 POLL_S: Final = 0.05
