@@ -164,8 +164,7 @@ class LeaderLoop:
 
     async def _read_waiting(self, controller: Controller) -> None:
         """After a standstill: count it for nobody, and hear who has spoken meanwhile."""
-        gap_s = self._clock.monotonic() - self._ticked_at - TICK_S
-        if gap_s > STALL_S:
+        while (gap_s := self._clock.monotonic() - self._ticked_at - TICK_S) > STALL_S:
             log.warning("leader_stood_still gap_s=%.3f", gap_s)
             self._ticked_at = self._clock.monotonic()
             controller.stood_still(gap_s)

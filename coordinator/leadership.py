@@ -7,10 +7,12 @@ It decides nothing itself: the mind judges, the state machine rules.
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from coordinator.clock import Clock
-from coordinator.consensus import NotLeader
+from coordinator.consensus import NotLeader, Overloaded, TooLarge
 from coordinator.core.commands import (
     Applied,
     CloseIncarnation,
@@ -124,28 +126,23 @@ class Leadership:
 
     async def _join(self, state: NamespaceState, mind: Mind, beat: Beat) -> Outcome:
         """Let an incarnation in; the one it supersedes is not renewed from now on."""
-        record = state.executors.get(beat.executor)
-        if record is not None:
-            mind.leases.close(record.id, record.incarnation)
-        outcome = await self._replica.execute(
-            JoinExecutor(
-                namespace=state.info.name,
-                executor=beat.executor,
-                incarnation=beat.incarnation,
-                profile=beat.profile,
-                at_ms=self._clock.wall_ms(),
-                predecessor_dead=beat.predecessor_dead,
-            )
+        command = JoinExecutor(
+            namespace=state.info.name,
+            executor=beat.executor,
+            incarnation=beat.incarnation,
+            profile=beat.profile,
+            at_ms=self._clock.wall_ms(),
+            predecessor_dead=beat.predecessor_dead,
         )
+        outcome = await self._ending(state, mind, beat.executor, command)
         if isinstance(outcome, Applied):
             mind.joined(beat.executor, self._clock.monotonic())
             log.info("executor_joined namespace=%s executor=%s", state.info.name, beat.executor)
-        elif record is not None:
-            mind.leases.reopen(record.id, record.incarnation)
         return outcome
 
     async def leave(self, namespace: str, executor: str, incarnation: str) -> Outcome:
         """The executor says that it has stopped everything: re-home what it still owns."""
+        await self._replica.consensus.confirm_leadership()
         found = self._find(namespace, executor)
         if isinstance(found, Refused):
             return found
@@ -159,7 +156,9 @@ class Leadership:
                     executor=executor,
                     predecessor=incarnation,
                     at_ms=self._clock.wall_ms(),
-                )
+                ),
+                state,
+                mind,
             )
         if record.incarnation != incarnation:
             return Refused(
@@ -184,16 +183,40 @@ class Leadership:
         if isinstance(found, Refused):
             return await self._replica.execute(order)  # remembered under its key, or refused alike
         state, mind = found
-        incarnation = state.executors[executor].incarnation
-        mind.leases.close(executor, incarnation)
-        outcome = await self._replica.execute(order)
+        outcome = await self._ending(state, mind, executor, order)
         record = state.executors.get(executor)
-        if record is None or not record.evicted:
-            # Refused, or a repetition that meant an incarnation before this one.
-            mind.leases.reopen(executor, incarnation)
-        elif force and record.predecessor is None:
+        is_evicted = record is not None and record.evicted and record.predecessor is None
+        if force and is_evicted:
             return await self._close(state, mind, executor, CloseCause.EVICTED)
         return outcome
+
+    async def _ending(
+        self, state: NamespaceState, mind: Mind, executor: str, entry: Entry
+    ) -> Outcome:
+        """Commit what ends the incarnation on record, which is not renewed meanwhile.
+
+        It is renewed again when it turns out not to be over: the entry was refused, did not get
+        into the log, or was a repetition that meant an incarnation before this one. A caller that
+        leaves changes nothing of that.
+        """
+        record = state.executors.get(executor)
+        if record is None:
+            return await self._replica.execute(entry)
+        proposal = object()
+        mind.leases.close(executor, record.incarnation, proposal)
+
+        async def settle() -> Outcome:
+            try:
+                outcome = await self._replica.execute(entry)
+            except (NotLeader, Overloaded, TooLarge):
+                mind.leases.reopen(executor, record.incarnation, proposal)
+                raise
+            after = state.executors.get(executor)
+            if after is not None and after.incarnation == record.incarnation and not after.evicted:
+                mind.leases.reopen(executor, record.incarnation, proposal)
+            return outcome
+
+        return await _to_the_end(settle())
 
     def _find(self, namespace: str, executor: str) -> tuple[NamespaceState, Mind] | Refused:
         found = self.view(namespace)
@@ -207,19 +230,27 @@ class Leadership:
         self, state: NamespaceState, mind: Mind, executor: str, cause: CloseCause
     ) -> Outcome:
         record = state.executors[executor]
-        mind.leases.close(record.id, record.incarnation)
         fleet = see(state, mind, self._clock.monotonic())
         command = close_command(
             state, mind, fleet, record, cause=cause, at_ms=self._clock.wall_ms()
         )
-        return await self._settle(command)
+        return await self._settle(command, state, mind)
 
-    async def _settle(self, command: CloseIncarnation | InheritShards) -> Outcome:
+    async def _settle(
+        self, command: CloseIncarnation | InheritShards, state: NamespaceState, mind: Mind
+    ) -> Outcome:
         """Commit what the controller must hear of, as if it had been its own."""
         controller = self._loop.current()
-        outcome = await self._replica.execute(command)
-        controller.learn(command, outcome, self._replica.state, self._clock.monotonic())
-        return outcome
+
+        async def settle() -> Outcome:
+            if isinstance(command, CloseIncarnation):
+                outcome = await self._ending(state, mind, command.executor, command)
+            else:
+                outcome = await self._replica.execute(command)
+            controller.learn(command, outcome, self._replica.state, self._clock.monotonic())
+            return outcome
+
+        return await _to_the_end(settle())
 
     async def owner_of(
         self, namespace: str, key: str, *, create: bool, timeout_s: float
@@ -259,6 +290,14 @@ class Leadership:
             self._declaring[name] = task
             task.add_done_callback(lambda _: self._declaring.pop(name, None))
         return await asyncio.shield(task)
+
+
+async def _to_the_end(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """The outcome of work that goes on when whoever waits for it leaves."""
+    task = asyncio.get_running_loop().create_task(work)
+    # Nobody may be left to hear of a failure; it is the leader's to try again.
+    task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+    return await asyncio.shield(task)
 
 
 def _beat_answer(state: NamespaceState, beat: Beat, term: int) -> BeatAnswer:

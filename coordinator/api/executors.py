@@ -34,7 +34,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
     """Renew the lease; answered only after a quorum confirmed the leader."""
     desk, body = call.desk, call.body
     received_at = desk.clock.monotonic()
-    namespace = call.namespace
+    name = call.namespace_name
     beat = Beat(
         executor=call.executor,
         incarnation=body.incarnation,
@@ -46,7 +46,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         predecessor_dead=body.predecessor_dead,
         received_at=received_at,
     )
-    answer = await desk.leader.heartbeat(namespace.info.name, beat)
+    answer = await desk.leader.heartbeat(name, beat)
     if isinstance(answer, Refused):
         raise refused(answer)
     return call.answer(
@@ -103,7 +103,7 @@ async def assignments(call: Call[None]) -> web.Response:
         and namespace.assignments_revision(executor) <= cursor.revision
     ):
         if not await call.desk.polls.changed((name, executor), cursor.revision, call.wait_s):
-            return web.Response(status=304)
+            return web.Response(status=304, headers=call.freshness(namespace))
         namespace = call.namespace_of(name)
         _check_incarnation(namespace, executor, incarnation)
     answer = AssignmentsAnswer(

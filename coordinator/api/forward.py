@@ -87,7 +87,7 @@ class Forwarder:
         try:
             async with self._pool().request(
                 request.method,
-                URL(f"{leader_url}{request.raw_path}", encoded=True),
+                URL(f"{leader_url}{request.rel_url.raw_path_qs}", encoded=True),
                 data=io.BytesIO(body) if body else None,  # sent in pieces: large ones are many
                 headers=headers,
                 timeout=timeout,

@@ -106,7 +106,7 @@ async def routing(call: Call[None]) -> web.Response:
         standing = cursor.standing(call.desk.cluster_id, namespace.revision)
         if standing is Standing.LEVEL:
             if not await call.desk.polls.changed((name, None), cursor.revision, call.wait_s):
-                return web.Response(status=304)
+                return web.Response(status=304, headers=call.freshness(namespace))
             namespace = call.namespace_of(name)
         after = None if standing is Standing.NEW else cursor.revision
     media = MSGPACK if call.is_msgpack else JSON

@@ -51,6 +51,8 @@ class Tables:
         as_gzip: bool,
     ) -> Table:
         """The table since `after`, or all of it; the same bytes for everybody who asks alike."""
+        if after is not None and after < namespace.ring.floor:
+            after = None  # all of it for everybody who is too far behind, and encoded once
         cursor = f"{cluster_id}:{namespace.revision}"
         name = namespace.info.name
         if self._kept.get(name, ("",))[0] != cursor:

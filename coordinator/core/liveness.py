@@ -7,8 +7,12 @@ executor counts its own, shorter, lease from the moment it *sent* the heartbeat.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from typing import Final
+
+EXPIRY: Final = "expiry"
+"""Closes a lease because it ran out."""
 
 
 @dataclass(slots=True)
@@ -16,7 +20,8 @@ class _Lease:
     """What the leader remembers of one incarnation of an executor."""
 
     deadline: float
-    is_closing: bool = False
+    closers: list[object] = field(default_factory=list)
+    """Proposals under way that would end it: while there is one it is not renewed."""
 
 
 class LeaseBook:
@@ -63,7 +68,7 @@ class LeaseBook:
         """
         name = (executor, incarnation)
         lease = self._leases.get(name)
-        if lease is not None and lease.is_closing:
+        if lease is not None and lease.closers:
             return False
         self._heard_at[executor] = max(self._heard_at.get(executor, received_at), received_at)
         deadline = self.lease_end(received_at, ttl_s)
@@ -152,25 +157,26 @@ class LeaseBook:
         for executor in self._heard_at:
             self._heard_at[executor] += gap_s
 
-    def close(self, executor: str, incarnation: str) -> None:
+    def close(self, executor: str, incarnation: str, by: object = EXPIRY) -> None:
         """Stop renewing: an expiry, eviction or supersession of it is proposed.
 
-        Its heartbeats must not be acknowledged before the outcome is known.
+        Its heartbeats must not be acknowledged before the outcome is known. Several proposals may
+        be under way; each is told by its `by`.
         """
         lease = self._leases.get((executor, incarnation))
-        if lease is not None:
-            lease.is_closing = True
+        if lease is not None and by not in lease.closers:
+            lease.closers.append(by)
 
-    def reopen(self, executor: str, incarnation: str) -> None:
-        """The proposal came to nothing: it may renew again."""
+    def reopen(self, executor: str, incarnation: str, by: object = EXPIRY) -> None:
+        """A proposal came to nothing: it may renew again once no other is under way."""
         lease = self._leases.get((executor, incarnation))
-        if lease is not None:
-            lease.is_closing = False
+        if lease is not None and by in lease.closers:
+            lease.closers.remove(by)
 
     def is_closing(self, executor: str, incarnation: str) -> bool:
         """Whether heartbeats of this incarnation must go unanswered for now."""
         lease = self._leases.get((executor, incarnation))
-        return lease is not None and lease.is_closing
+        return lease is not None and bool(lease.closers)
 
     def _enqueue(self, deadline: float, name: tuple[str, str]) -> None:
         queued_at = self._queued.get(name)

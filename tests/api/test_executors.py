@@ -248,6 +248,7 @@ async def test_a_poll_without_news_ends_in_time_and_without_a_body(api: Caller):
     began = time.monotonic()
     answer = await assignments(api, ns, "e1", f"&after={cursor}&wait=400ms")
     assert (answer.status, answer.raw) == (304, b"")
+    assert float(answer.headers["X-Leader-Contact-Seconds"]) < 5
     assert 0.4 * 15 / 16 - 0.02 <= time.monotonic() - began < 1.0
 
 

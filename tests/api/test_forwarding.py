@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from yarl import URL
 
 from coordinator.api.forward import HOP_HEADER, Forwarder
 from coordinator.api.problems import Refusal
@@ -103,6 +104,21 @@ async def test_a_follower_answers_owners_from_its_own_copy(cluster: Cluster):
         return answer.status == 200 and float(answer.headers["X-Leader-Contact-Seconds"]) < 5
 
     await eventually(is_copied)
+
+
+async def test_a_request_that_names_the_whole_url_is_passed_on_as_well(cluster: Cluster):
+    follower = cluster.followers[0]
+    ns = await follower.namespace()
+    url = URL(follower.base)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
+    writer.write(
+        f"GET {follower.base}{ns}/balance HTTP/1.1\r\nHost: {url.authority}\r\n"
+        "Connection: close\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 "), answer[:300]
 
 
 async def test_a_cursor_of_the_leader_is_never_led_back_by_a_follower(cluster: Cluster):

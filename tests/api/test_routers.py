@@ -183,6 +183,8 @@ async def test_a_level_cursor_without_a_wait_gets_304(api: Caller):
     cursor = (await api.get(f"{ns}/routing")).body["cursor"]
     answer = await api.get(f"{ns}/routing?after={cursor}")
     assert (answer.status, answer.raw) == (304, b"")
+    # No news is only worth as much as the node's contact with the leader.
+    assert float(answer.headers["X-Leader-Contact-Seconds"]) < 5
 
 
 async def test_a_cursor_of_another_cluster_gets_a_snapshot_at_once(api: Caller):

@@ -77,6 +77,15 @@ async def test_the_number_of_kept_answers_is_bounded(monkeypatch: pytest.MonkeyP
     assert len(made) == tables.KEPT_PER_REVISION_MAX + 2
 
 
+async def test_readers_far_behind_share_one_encoding_of_the_whole_table():
+    namespace = a_state("n", shards=2).namespaces["n"]
+    kept = Tables()
+    behind = [await table(kept, namespace, after) for after in range(namespace.ring.floor)]
+    assert len(behind) > 1
+    assert len({id(one) for one in behind}) == 1
+    assert json.loads(behind[0].body)["kind"] == "snapshot"
+
+
 async def test_namespaces_that_are_gone_do_not_pile_up():
     kept = Tables()
     for number in range(NAMESPACES_MAX + 1):

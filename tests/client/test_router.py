@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from aiohttp import web
 
 from client import NotFound, Router, ShardParked, TimedOut, Unavailable
 from client.router import REFRESH_EVERY_S
@@ -153,6 +154,18 @@ async def test_a_node_that_lost_its_leader_is_left():
     cut_off = table(5, 5, X_Leader_Contact_Seconds="9.5")
     async with (
         serving(cut_off, idle) as behind,
+        serving(table(6, 6), idle) as node,
+        Router([behind.url, node.url], namespace="jobs") as routes,
+    ):
+        await until(lambda: routes.owner("a") and routes.owner("a").epoch == 6)
+
+
+async def test_a_node_that_has_no_news_because_it_lost_its_leader_is_left():
+    def no_news(_):
+        return web.Response(status=304, headers={"X-Leader-Contact-Seconds": "9.5"})
+
+    async with (
+        serving(table(5, 5), no_news) as behind,
         serving(table(6, 6), idle) as node,
         Router([behind.url, node.url], namespace="jobs") as routes,
     ):

@@ -82,6 +82,20 @@ def test_a_closing_incarnation_is_not_renewed_until_it_is_reopened() -> None:
     assert book.deadline("a", "i1") == 16.1
 
 
+def test_an_incarnation_is_renewed_again_only_when_no_proposal_against_it_is_left() -> None:
+    book = book_with("a")
+    order = object()
+    book.close("a", "i1", order)
+    book.close("a", "i1")
+    book.close("a", "i1")
+    book.reopen("a", "i1", order)
+    book.reopen("a", "i1", order)
+    assert book.is_closing("a", "i1")
+    assert not book.renew("a", "i1", 10.0, 5.0)
+    book.reopen("a", "i1")
+    assert book.renew("a", "i1", 10.0, 6.0)
+
+
 def test_a_superseded_incarnation_keeps_its_own_lease_beside_its_successor() -> None:
     book = book_with("a")
     book.close("a", "i1")
