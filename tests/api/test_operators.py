@@ -3,6 +3,9 @@ from typing import Any
 
 import pytest
 
+from coordinator.consensus import Overloaded
+from coordinator.core.commands import Outcome
+from coordinator.node import Node
 from tests.api.nodes import Caller, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -564,3 +567,19 @@ async def test_a_reason_of_1024_characters_is_kept_whole(api: Caller):
 async def test_an_order_without_a_body_takes_the_defaults(api: Caller):
     ns = await fleet(api)
     assert (await api.ask("POST", f"{ns}/executors/e1/cordon")).status == 200
+
+
+async def test_an_order_that_did_not_get_into_the_log_leaves_its_executor_alive(
+    api: Caller, node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    ns = await api.namespace()
+    await api.join(ns, "e1")
+
+    async def full(*_: object, **__: object) -> Outcome:
+        raise Overloaded("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(node.replica, "execute", full)
+        refused = await api.post(f"{ns}/executors/e1/evict", {"reason": "stuck"})
+    assert refused.status == 429
+    assert (await api.beat(ns, "e1", 2)).status == 200
