@@ -139,7 +139,7 @@ class ConsensusNode:
         links.set_format(self._format_in_force)
         links.learn_moves(self._moved)
         self._replica.is_congested, self._replica.send_early = links.is_congested, links.send
-        self._replica.engine.next_turn = self._loop.call_soon
+        self._replica.engine.next_turn = self._replica.snapshots.next_turn = self._loop.call_soon
         links.outvoted = self._outvoted
         await links.start()
         self._links = links

@@ -122,6 +122,9 @@ class SnapshotStore:
         self._sealed: bytes | bytearray | None = None
         self._making: _Making | None = None
         self._slice_next_s = 0.0
+        self._is_resting = False
+        self.next_turn: Callable[[Callable[[], None]], object] | None = None
+        """Calls back in the next turn of the loop: one turn may have many steps, and one slice."""
         self._sending: dict[Any, tuple[bytes | bytearray, int, int]] = {}
         self._awaited: dict[Any, int] = {}
         self._incoming: _Incoming | None = None
@@ -156,13 +159,19 @@ class SnapshotStore:
         if self._making is None and self._incoming is None:
             return
         now = self.clock()
-        if now < self._slice_next_s:
+        if now < self._slice_next_s or self._is_resting:
             return
         self._slice_next_s = now + SLICE_EVERY_S
+        if self.next_turn is not None:
+            self._is_resting = True
+            self.next_turn(self._go_on)
         if self._making is not None:
             self._make_slice(self._making)
         if self.is_reading:
             self.read_slice()
+
+    def _go_on(self) -> None:
+        self._is_resting = False
 
     # Making one: the library calls these two in its ticks.
 

@@ -359,3 +359,19 @@ def test_the_steps_of_one_turn_together_apply_no_more_than_one_of_them_may():
             go_on()
         turns.clear()
     assert machine.values == [str(index) for index in range(2, 502)]
+
+
+def test_the_steps_of_one_turn_together_take_one_slice_however_long_they_last():
+    lab = receiver(*VALUES)
+    turns = []
+    lab.replica.snapshots.next_turn = turns.append
+    while not lab.replica.snapshots.is_read:
+        before = lab.machine.read
+        for _ in range(3):
+            a_slice_later(lab)
+        assert lab.machine.read <= before + 1
+        for go_on in turns:
+            go_on()
+        turns.clear()
+    heartbeat(lab)
+    assert lab.machine.values == VALUES
