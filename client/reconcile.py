@@ -47,6 +47,9 @@ START_RETRY_S: Final = 0.25  # and four times that before the third try
 # Between the release by its owner and the grant, a shard may stand in no set of its target: what
 # was warmed up is kept that long. The contract's default for a release that hangs.
 PREPARED_LINGER_S: Final = 30.0
+# Epochs acknowledged as released are remembered, the latest of so many shards, whatever sets arrive
+# in between: nodes do not name them again, and this is for when one does.
+RELEASED_MAX: Final = 65_536
 ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
 
 
@@ -206,8 +209,6 @@ class Reconciler:
         if assigned.cursor.revision < bound.revision:
             return []
         self._set = assigned
-        # A mark is only needed while a set can still name its epoch.
-        self._released = {k: e for k, e in self._released.items() if k in assigned.duties}
         return self._converge_all(now, is_new_set=True)
 
     def _given_up(self, key: str, now: float) -> list[Action]:
@@ -394,4 +395,6 @@ class Reconciler:
         return epoch > self._released.get(key, -1) and key not in self._overdue
 
     def _mark_released(self, key: str, epoch: int) -> None:
-        self._released[key] = max(epoch, self._released.get(key, -1))
+        self._released[key] = max(epoch, self._released.pop(key, -1))
+        if len(self._released) > RELEASED_MAX:
+            del self._released[next(iter(self._released))]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from client import reconcile
 from client.lifecycle import (
     Acknowledge,
     Adopt,
@@ -479,9 +480,16 @@ def test_a_cursor_survives_its_text():
     assert str(Cursor("a:b", 17)) == "a:b:17"
 
 
-def test_memory_of_releases_is_bounded_by_the_newest_set():
+def test_memory_of_releases_is_bounded(monkeypatch):
+    monkeypatch.setattr(reconcile, "RELEASED_MAX", 3)
     bench = connected()
-    for number in range(100):
-        key = f"k{number}"
-        bench.tell(assigned(2 + number, **{key: (5, "release")}))
-    assert list(bench.machine._released) == ["k99"]
+    for number in range(10):
+        bench.tell(assigned(2 + number, **{f"k{number}": (5, "release")}))
+    assert list(bench.machine._released) == ["k7", "k8", "k9"]
+
+
+def test_a_release_is_remembered_though_sets_without_the_shard_came_since():
+    bench = running()
+    bench.tell(assigned(3, a=(5, "release")), CallbackEnded("a"), assigned(4))
+    assert bench.tell(assigned(5, a=(5, "run"))) == []
+    assert bench.tell(assigned(6, a=(6, "run"))) == [Start("a", 6)]
