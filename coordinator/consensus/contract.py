@@ -4,9 +4,11 @@ Decides nothing. Names the settings with their reasons, the records that are sho
 errors that are raised. Must not know PySyncObj, sockets, or what the bytes mean.
 """
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from functools import lru_cache
+from typing import Final, Protocol, runtime_checkable
 
 ENTRY_BYTES_MAX = 1 << 20
 """Largest payload of one log entry: half a batch, so the library's splitting path is never used."""
@@ -16,6 +18,16 @@ IN_FLIGHT_MAX = 20_000
 
 COMPACTION_ENTRIES_MAX = 100_000
 """Four times as many entries (see `snapshot-cap`) of one byte still fit one frame."""
+
+
+TIMEOUT_STEP_S: Final = 0.05
+"""Time-outs are rounded up to this; the timer that ends them is not finer."""
+
+
+@lru_cache(maxsize=64)
+def rounded_s(timeout_s: float) -> float:
+    """A time-out in whole steps; asked with every proposal, and almost always the same."""
+    return math.ceil(timeout_s / TIMEOUT_STEP_S) * TIMEOUT_STEP_S
 
 
 class StateMachine(Protocol):
@@ -88,8 +100,8 @@ class ConsensusConfig:
     """Silence after which a link is replaced: ten missed pings."""
     tick_interval_s: float = 0.03
     """Timers are this exact; work itself steps at once."""
-    compaction_min_entries: int = 50_000
-    """Entries kept before a snapshot: half a second of the highest rate, about 20 MB."""
+    compaction_min_entries: int = 100_000
+    """Entries kept before a snapshot: more than a second of the highest rate, about 40 MB."""
     compaction_min_bytes: int = 64 << 20
     """The same bound for large entries."""
     storage_dir: str | None = None

@@ -4,7 +4,9 @@ Decides nothing about Raft. Every name used here is compared with the installed 
 contract tests.
 """
 
+import queue
 import random
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -34,6 +36,26 @@ class _NoPoller:
 
     def poll(self, timeout: float) -> None:
         pass
+
+
+class Proposals:
+    """The library's queue of proposals without its lock: one thread alone uses it."""
+
+    def __init__(self, size_max: int) -> None:
+        self._waiting: deque[Any] = deque()
+        self._size_max = size_max
+
+    def put_nowait(self, proposal: Any) -> None:
+        """Queue one; `queue.Full` at the limit."""
+        if len(self._waiting) >= self._size_max:
+            raise queue.Full
+        self._waiting.append(proposal)
+
+    def get_nowait(self) -> Any:
+        """The oldest one; `queue.Empty` without any."""
+        if not self._waiting:
+            raise queue.Empty
+        return self._waiting.popleft()
 
 
 class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
@@ -68,6 +90,7 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
             transport=port,
         )
         self._SyncObj__serializer = snapshots
+        self._SyncObj__commandsQueue = Proposals(conf.commandsQueueSize)
         self._remember(log, snapshots.index)
         self._poller = _NoPoller()
 

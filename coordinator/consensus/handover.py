@@ -34,6 +34,11 @@ class Handover:
         if self._under_way is not None and not self._under_way.done():
             self._under_way.set_result(None)
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether proposals have to wait."""
+        return self._under_way is not None
+
     async def over(self) -> None:
         """Waits while a transfer is under way."""
         while self._under_way is not None and not self._under_way.done():

@@ -5,7 +5,6 @@ cures are composed; the product always has all of them.
 """
 
 import asyncio
-import math
 import random
 import time
 from collections import deque
@@ -26,6 +25,7 @@ from coordinator.consensus.contract import (
     StateMachine,
     Status,
     config_problems,
+    rounded_s,
 )
 from coordinator.consensus.cures.base import Cure
 from coordinator.consensus.cures.durable import Durable
@@ -67,9 +67,6 @@ CURES: Final[tuple[type[Cure], ...]] = (
     OwnLinks,
     ClosedPort,
 )
-
-TIMEOUT_STEP_S: Final = 0.05
-"""Time-outs are rounded up to this; the timer that ends them is not finer."""
 
 
 class ConsensusNode:
@@ -288,14 +285,15 @@ class ConsensusNode:
 
         Raises NotLeader, Overloaded or TooLarge (definite: not applied), or OutcomeUnknown.
         """
-        await self._handover.over()
+        if self._handover.is_under_way:
+            await self._handover.over()
         if self._is_stopped or self._links is None:
             raise NotLeader(None)
         future = self._loop.create_future()
         self._replica.propose(payload, partial(self._answered, future), self._in_flight)
         self._in_flight += 1
         # Equal time-outs end in order, so each has a plain queue; rounding keeps the queues few.
-        timeout_s = math.ceil(timeout_s / TIMEOUT_STEP_S) * TIMEOUT_STEP_S
+        timeout_s = rounded_s(timeout_s)
         queue = self._deadlines.get(timeout_s)
         if queue is None:
             queue = self._deadlines[timeout_s] = deque()

@@ -1,6 +1,7 @@
 """The contract with PySyncObj: every private name that is touched exists and has its shape."""
 
 import inspect
+import queue
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,7 @@ METHODS = {
     "setState": 1,
 }
 SHAPES = {
+    "commandsQueue": engine.Proposals,
     "commandsWaitingCommit": dict,
     "commandsWaitingReply": dict,
     "connectedNodes": set,
@@ -126,6 +128,18 @@ def public(cls):
 
 def test_the_log_answers_everything_the_library_asks_of_a_journal():
     assert public(Journal) <= public(MemoryLog)
+
+
+def test_the_queue_of_proposals_answers_everything_the_library_asks_of_its_own():
+    asked = set(re.findall(r"__commandsQueue\.(\w+)", inspect.getsource(SyncObj)))
+    assert asked == {"put_nowait", "get_nowait"}
+    waiting = engine.Proposals(1)
+    waiting.put_nowait("a")
+    with pytest.raises(queue.Full):
+        waiting.put_nowait("b")
+    assert waiting.get_nowait() == "a"
+    with pytest.raises(queue.Empty):
+        waiting.get_nowait()
 
 
 def test_the_snapshot_store_answers_everything_the_library_asks_of_a_serializer():
