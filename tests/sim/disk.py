@@ -1,6 +1,6 @@
 """A disk that crashes on command: keeps whole steps, as SQLite does, and nothing half.
 
-What colleagues of a scenario use:
+What a scenario uses:
 
     disk = SimDisk("n1")                        one per node name; outlives the node's lives
     cures = [Durable(disk), *others]            a life on this disk (`Durable` comes first)
