@@ -15,6 +15,7 @@ from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan
+from coordinator.core.rules.executors import closed
 from coordinator.core.types import CloseCause, Shard, ShardState
 
 HandoffId = tuple[str, int]
@@ -105,11 +106,13 @@ class Mind:
         record = namespace.executors.get(beat.executor)
         over = namespace.closed.get((beat.executor, beat.incarnation))
         if over is not None:
-            return _closed(beat, over)
+            return closed(beat.executor, beat.incarnation, over)
         if record is None or record.incarnation != beat.incarnation:
-            return Need.JOIN if beat.joining else _closed(beat, CloseCause.EXPIRED)
+            if beat.joining:
+                return Need.JOIN
+            return closed(beat.executor, beat.incarnation, CloseCause.EXPIRED)
         if record.evicted:
-            return _closed(beat, CloseCause.EVICTED)
+            return closed(beat.executor, beat.incarnation, CloseCause.EVICTED)
         if self.leases.is_closing(beat.executor, beat.incarnation):
             return Need.WAIT
         seen = self.sequences.get((beat.executor, beat.incarnation))
@@ -201,11 +204,3 @@ def _hearing_s(namespace: NamespaceState) -> float:
     if not namespace.has_owners:
         return policy.lease_ttl_s
     return policy.lease_ttl_s + min(policy.balancer.smoothing_horizon_s / 2, HEARING_MAX_S)
-
-
-def _closed(beat: Beat, cause: CloseCause) -> Refused:
-    return Refused(
-        Reason.INCARNATION_CLOSED,
-        f"incarnation {beat.incarnation!r} of {beat.executor!r} is over: {cause}",
-        cause=cause,
-    )
