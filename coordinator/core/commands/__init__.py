@@ -1,0 +1,141 @@
+"""The closed set of replicated commands, and the two outcomes a command can have.
+
+A command carries all that its rule needs, time and fresh ids included, so that every node
+decides alike. Each names what it is based on (an incarnation, an epoch, a policy version)
+and is refused when that is no longer so.
+"""
+
+from dataclasses import dataclass
+
+from coordinator.core.commands.cluster import (
+    Bootstrap,
+    CreateNamespace,
+    DeleteNamespace,
+    MoveMember,
+)
+from coordinator.core.commands.executors import (
+    CloseIncarnation,
+    EvictExecutor,
+    InheritShards,
+    JoinExecutor,
+    UpdateExecutor,
+)
+from coordinator.core.commands.handoffs import (
+    AbortHandoffs,
+    Acknowledge,
+    AssignShards,
+    FinishOverdue,
+    MarkOverdue,
+    MoveShard,
+    StartHandoffs,
+)
+from coordinator.core.commands.orders import (
+    EndCordon,
+    EndDrain,
+    PauseBalancer,
+    ResumeBalancer,
+    SetPolicy,
+    SettleLease,
+    StartCordon,
+    StartDrain,
+)
+from coordinator.core.commands.outcomes import (
+    Applied,
+    Outcome,
+    Reason,
+    Refused,
+)
+from coordinator.core.commands.shards import (
+    DeclareShards,
+    ParkShard,
+    PinShard,
+    RetireShard,
+    UnparkShard,
+    UnpinShard,
+)
+
+__all__ = [
+    "AbortHandoffs",
+    "Acknowledge",
+    "Applied",
+    "AssignShards",
+    "Bootstrap",
+    "CloseIncarnation",
+    "ClusterCommand",
+    "Command",
+    "CreateNamespace",
+    "DeclareShards",
+    "DeleteNamespace",
+    "EndCordon",
+    "EndDrain",
+    "Entry",
+    "EvictExecutor",
+    "FinishOverdue",
+    "InheritShards",
+    "JoinExecutor",
+    "MarkOverdue",
+    "MoveMember",
+    "MoveShard",
+    "NamespaceCommand",
+    "Once",
+    "Outcome",
+    "ParkShard",
+    "PauseBalancer",
+    "PinShard",
+    "Reason",
+    "Refused",
+    "ResumeBalancer",
+    "RetireShard",
+    "SetPolicy",
+    "SettleLease",
+    "StartCordon",
+    "StartDrain",
+    "StartHandoffs",
+    "UnparkShard",
+    "UnpinShard",
+    "UpdateExecutor",
+]
+
+NamespaceCommand = (
+    SetPolicy
+    | SettleLease
+    | JoinExecutor
+    | UpdateExecutor
+    | InheritShards
+    | EvictExecutor
+    | CloseIncarnation
+    | AssignShards
+    | StartHandoffs
+    | AbortHandoffs
+    | MarkOverdue
+    | FinishOverdue
+    | Acknowledge
+    | DeclareShards
+    | RetireShard
+    | ParkShard
+    | UnparkShard
+    | PinShard
+    | UnpinShard
+    | MoveShard
+    | StartDrain
+    | EndDrain
+    | StartCordon
+    | EndCordon
+    | PauseBalancer
+    | ResumeBalancer
+)
+ClusterCommand = Bootstrap | CreateNamespace | DeleteNamespace | MoveMember
+Command = ClusterCommand | NamespaceCommand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Once:
+    """A command under an idempotency key: applied at most once, its outcome remembered."""
+
+    key: str
+    digest: str
+    """Of the request: the same key with another digest is refused."""
+    command: Command
+
+
+Entry = Command | Once

@@ -1,0 +1,62 @@
+"""Commands about executors: how they come, restart and go."""
+
+from dataclasses import dataclass
+
+from coordinator.core.types import (
+    CloseCause,
+    ExecutorProfile,
+    Placement,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinExecutor:
+    """A new incarnation of an executor's name appears and supersedes the one before it."""
+
+    namespace: str
+    executor: str
+    incarnation: str
+    profile: ExecutorProfile
+    at_ms: int
+    predecessor_dead: str = ""
+    """The incarnation whose process is known to be gone; honoured only if it is on record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateExecutor:
+    """A live incarnation tells something new of itself."""
+
+    namespace: str
+    executor: str
+    incarnation: str
+    profile: ExecutorProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InheritShards:
+    """The superseded incarnation can act no more: its shards pass over under new epochs."""
+
+    namespace: str
+    executor: str
+    predecessor: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictExecutor:
+    """Close an incarnation by order; its shards wait for its lease to run out."""
+
+    namespace: str
+    executor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseIncarnation:
+    """An incarnation is over: its shards go where `placements` says, the rest turn vacant."""
+
+    namespace: str
+    executor: str
+    incarnation: str
+    cause: CloseCause
+    placements: tuple[Placement, ...]
+    at_ms: int
