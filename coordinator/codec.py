@@ -23,6 +23,7 @@ from coordinator.core.commands import (
     Outcome,
     Refused,
 )
+from coordinator.core.events import Event
 from coordinator.core.namespace import NamespaceImage, NamespaceState
 from coordinator.core.state import ClusterImage, ClusterState, MovedMember
 from coordinator.core.types import CloseCause, Cordon, Drain, Executor, Namespace, Shard
@@ -143,6 +144,7 @@ class _Space(msgspec.Struct, frozen=True):
 
     info: Namespace
     revision: int
+    forgotten: int = 0
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -167,6 +169,7 @@ _PARTS: Final[dict[str, Any]] = {
     "drains": list[Drain],
     "cordons": list[Cordon],
     "closed": list[_Closed],
+    "events": list[Event],
     "shards": list[_ShardRow],
     "end": _End,
 }
@@ -190,8 +193,8 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
     for once in _slices(image.once):
         yield "once", [_remember(*entry) for entry in once]
     for namespace in image.namespaces:
-        yield "namespace", _Space(namespace.info, namespace.revision)
-        for tag in ("executors", "drains", "cordons", "closed"):
+        yield "namespace", _Space(namespace.info, namespace.revision, namespace.forgotten)
+        for tag in ("executors", "drains", "cordons", "closed", "events"):
             for rows in _slices(getattr(namespace, tag)):
                 yield tag, rows
         for shards in _slices(namespace.shards):
@@ -234,7 +237,9 @@ class _Reading:
             case "moved":
                 self.moved += body
             case "namespace":
-                image = NamespaceImage(body.info, body.revision, (), (), (), (), ())
+                image = NamespaceImage(
+                    body.info, body.revision, (), (), (), (), (), forgotten=body.forgotten
+                )
                 self.namespaces.append(NamespaceState.from_image(image))
             case "end":
                 self.is_complete = body.parts == self.parts

@@ -6,6 +6,7 @@ how a shard is given and set free, and not when that is right.
 
 from dataclasses import dataclass, field
 
+from coordinator.core.events import TEXT_CHARS_MAX, Event, EventKind
 from coordinator.core.namespace import NamespaceState, Target
 from coordinator.core.types import (
     Cause,
@@ -32,6 +33,7 @@ class Draft:
     cordons: dict[Target, Cordon | None] = field(default_factory=dict)
     closed: list[tuple[str, str, CloseCause]] = field(default_factory=list)
     info: Namespace | None = None
+    events: list[Event] = field(default_factory=list)
 
     def shard(self, key: str) -> Shard | None:
         """The shard as this draft leaves it."""
@@ -87,6 +89,42 @@ class Draft:
             )
         )
 
+    def note(
+        self,
+        kind: EventKind,
+        at_ms: int,
+        *,
+        shard: Shard | None = None,
+        executor: str | None = None,
+        target: str | None = None,
+        host: str | None = None,
+        cause: str = "",
+        by: str = "",
+        reason: str = "",
+        detail: str = "",
+        count: int = 1,
+    ) -> None:
+        """Tell people of it, if the command takes effect.
+
+        A command that places very many shards notes one event with a count.
+        """
+        self.events.append(
+            Event(
+                at_ms=at_ms,
+                kind=kind,
+                shard=None if shard is None else shard.key,
+                epoch=None if shard is None or not shard.epoch else shard.epoch,
+                executor=executor,
+                target=target,
+                host=host,
+                cause=cause,
+                by=by,
+                reason=reason[:TEXT_CHARS_MAX],
+                detail=detail[:TEXT_CHARS_MAX],
+                count=count,
+            )
+        )
+
     def is_open(self, executor: str) -> bool:
         """Whether the executor may be given shards, as this draft leaves it."""
         record = self.executor(executor)
@@ -102,4 +140,5 @@ class Draft:
             or self.cordons
             or self.closed
             or self.info is not None
+            or self.events
         )

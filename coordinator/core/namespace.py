@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from weakref import WeakSet
 
+from coordinator.core.events import Event, EventRing
 from coordinator.core.routing import ChangeRing
 from coordinator.core.types import (
     HANDOFF_STATES,
@@ -47,6 +48,9 @@ class NamespaceImage:
     drains: tuple[Drain, ...]
     cordons: tuple[Cordon, ...]
     closed: tuple[tuple[str, str, CloseCause], ...]
+    events: tuple[Event, ...] = ()
+    forgotten: int = 0
+    """The newest event that fell out."""
 
 
 class NamespaceState:
@@ -60,6 +64,7 @@ class NamespaceState:
         "closed",
         "cordons",
         "drains",
+        "events",
         "executors",
         "in_flight",
         "info",
@@ -82,6 +87,7 @@ class NamespaceState:
         self.in_flight: dict[str, None] = {}
         self.pinned: dict[str, None] = {}
         self.ring = ChangeRing(revision)
+        self.events = EventRing()
         self._owned: dict[str, dict[str, None]] = {}
         self._incoming: dict[str, dict[str, None]] = {}
         self._set_revision: dict[str, int] = {}
@@ -222,6 +228,7 @@ class NamespaceState:
             if executor in self.executors:
                 self._set_revision[executor] = revision
         self.ring.add(revision, draft.shards, renamed)
+        self.events.add(revision, draft.events)
         self.revision = revision
 
     def _commit_shards(
@@ -307,13 +314,16 @@ class NamespaceState:
             drains=tuple(self.drains.values()),
             cordons=tuple(self.cordons.values()),
             closed=tuple((e, i, cause) for (e, i), cause in self.closed.items()),
+            events=tuple(self.events),
+            forgotten=self.events.forgotten,
         )
 
     @classmethod
     def from_image(cls, image: NamespaceImage) -> "NamespaceState":
         """The namespace a snapshot holds, indices made again."""
         state = cls(image.info, image.revision)
-        state.load_others(image.executors, image.drains, image.cordons, image.closed)
+        state.events.forgotten = image.forgotten
+        state.load_others(image.executors, image.drains, image.cordons, image.closed, image.events)
         state.load(image.shards)
         return state
 
@@ -323,6 +333,7 @@ class NamespaceState:
         drains: Iterable[Drain] = (),
         cordons: Iterable[Cordon] = (),
         closed: Iterable[tuple[str, str, CloseCause]] = (),
+        events: Iterable[Event] = (),
     ) -> None:
         """Put in records that are not there yet, before anybody reads this namespace."""
         for record in executors:
@@ -331,6 +342,7 @@ class NamespaceState:
         self.drains.update(((d.kind, d.target), d) for d in drains)
         self.cordons.update(((c.kind, c.target), c) for c in cordons)
         self.closed.update(((e, i), cause) for e, i, cause in closed)
+        self.events.load(events)
 
     def load(self, shards: Iterable[Shard]) -> None:
         """The same of shards."""

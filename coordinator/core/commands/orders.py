@@ -15,6 +15,8 @@ class SetPolicy:
     namespace: str
     policy: Policy
     expected_version: int | None = None
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,9 @@ class EndDrain:
     namespace: str
     kind: TargetKind
     target: str
+    reason: str = ""
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,9 @@ class EndCordon:
     namespace: str
     kind: TargetKind
     target: str
+    reason: str = ""
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +92,6 @@ class ResumeBalancer:
     """Voluntary moves again."""
 
     namespace: str
+    reason: str = ""
+    by: str = ""
+    at_ms: int = 0
