@@ -40,6 +40,7 @@ class Policy(Struct, frozen=True):
 
     lease_ttl_s: float = 10.0
     heartbeat_interval_s: float = 2.0
+    on_lease_loss: str = "stop"
     balancer: BalancerPolicy = BalancerPolicy()
     handoff: HandoffPolicy = HandoffPolicy()
     initial_placement: str = "load"

@@ -30,7 +30,7 @@ from coordinator.core.controller import Beat, Controller, Mind, Need
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.losses import close_command
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import CloseCause, Fate
+from coordinator.core.types import CloseCause, Fate, LeaseLoss
 from coordinator.leader import LeaderLoop
 from coordinator.replica import Replica
 
@@ -49,6 +49,7 @@ class BeatAnswer:
     status: str
     revision: int
     term: int
+    on_lease_loss: LeaseLoss
     not_renewed: tuple[str, ...]
 
 
@@ -308,5 +309,6 @@ def _beat_answer(state: NamespaceState, beat: Beat, term: int) -> BeatAnswer:
         status=state.status_of(state.executors[beat.executor]),
         revision=state.revision,
         term=term,
+        on_lease_loss=policy.on_lease_loss,
         not_renewed=tuple(state.overdue_of(beat.executor)),
     )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from coordinator.core.types import SHARDS_MAX, BalancerMode, InitialPlacement, Policy
+from coordinator.core.types import SHARDS_MAX, BalancerMode, InitialPlacement, LeaseLoss, Policy
 
 _DAY_S: Final = 86_400.0
 
@@ -57,6 +57,7 @@ class PolicyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     lease_ttl_s: LeaseSeconds | UnsetType = UNSET
     heartbeat_interval_s: HeartbeatSeconds | UnsetType = UNSET
+    on_lease_loss: LeaseLoss | UnsetType = UNSET
     balancer: BalancerFields | UnsetType = UNSET
     handoff: HandoffFields | UnsetType = UNSET
     initial_placement: InitialPlacement | UnsetType = UNSET

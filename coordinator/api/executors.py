@@ -56,6 +56,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
             status=cast("ExecutorView", answer.status),
             cursor=f"{desk.cluster_id}:{answer.revision}",
             term=answer.term,
+            on_lease_loss=answer.on_lease_loss,
             not_renewed=answer.not_renewed,
         )
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from coordinator.core.types import EPOCH_MAX, ExecutorStatus
+from coordinator.core.types import EPOCH_MAX, ExecutorStatus, LeaseLoss
 
 Incarnation = Annotated[
     str,
@@ -81,7 +81,8 @@ class HeartbeatAnswer(Struct, frozen=True, kw_only=True):
     status: Literal["active", "cordoned", "draining", "drained"]
     cursor: str
     term: int
-    on_lease_loss: Literal["stop"] = "stop"
+    on_lease_loss: LeaseLoss = LeaseLoss.STOP
+    """What to do when the lease runs out and no node at all can be reached."""
     not_renewed: tuple[str, ...] = ()
     """Shards whose release is overdue: their own lease runs out."""
 

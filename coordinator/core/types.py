@@ -82,6 +82,13 @@ class InitialPlacement(StrEnum):
     HASH = "hash"
 
 
+class LeaseLoss(StrEnum):
+    """What an executor does whose lease runs out while it can reach no coordinator at all."""
+
+    STOP = "stop"
+    CONTINUE = "continue"
+
+
 class TargetKind(StrEnum):
     """What a drain or a cordon names."""
 
@@ -148,6 +155,9 @@ class Policy:
     """How long an executor may act after the send of its last acknowledged heartbeat."""
     heartbeat_interval_s: float = 2.0
     """Five tries within one lease."""
+    on_lease_loss: LeaseLoss = LeaseLoss.STOP
+    """Stop, since going on lets a partition make two owners: for whom an outage of the coordinator
+    costs more than that, and whose stores refuse lower epochs."""
     balancer: BalancerPolicy = field(default_factory=BalancerPolicy)
     handoff: HandoffPolicy = field(default_factory=HandoffPolicy)
     initial_placement: InitialPlacement = InitialPlacement.LOAD

@@ -31,6 +31,13 @@ async def test_a_heartbeat_joins_and_is_told_its_lease(api: Caller):
     }
 
 
+async def test_a_heartbeat_tells_what_to_do_when_no_node_can_be_reached(api: Caller):
+    ns = await api.namespace(on_lease_loss="continue")
+    assert (await api.beat(ns, "e1")).body["on_lease_loss"] == "continue"
+    await api.ask("PATCH", ns, {"policy": {"on_lease_loss": "stop"}})
+    assert (await api.beat(ns, "e1", sequence=2)).body["on_lease_loss"] == "stop"
+
+
 async def test_a_heartbeat_may_come_and_be_answered_in_msgpack(api: Caller):
     ns = await api.namespace()
     body = {"incarnation": "i", "sequence": 1, "joining": True, "shards": {"a": {"epoch": 1}}}
