@@ -118,6 +118,7 @@ class Leadership:
                         executor=beat.executor,
                         incarnation=beat.incarnation,
                         profile=beat.profile,
+                        at_ms=self._clock.wall_ms(),
                     )
                 )
             )
@@ -179,7 +180,9 @@ class Leadership:
         Its shards move when its lease has run out; with `force` at once, at the price that it may
         act on them until then.
         """
-        order = entry or EvictExecutor(namespace=namespace, executor=executor)
+        order = entry or EvictExecutor(
+            namespace=namespace, executor=executor, at_ms=self._clock.wall_ms()
+        )
         found = self._find(namespace, executor)
         if isinstance(found, Refused):
             return await self._replica.execute(order)  # remembered under its key, or refused alike

@@ -49,7 +49,12 @@ async def pause(call: Call[PauseRequest]) -> web.Response:
 
 async def resume(call: Call[ReasonRequest]) -> web.Response:
     """Voluntary moves again."""
-    command = ResumeBalancer(namespace=call.namespace.info.name)
+    command = ResumeBalancer(
+        namespace=call.namespace.info.name,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call, command, lambda _: _shown(call), would="let voluntary moves be made again"
     )

@@ -77,7 +77,12 @@ async def drain(call: Call[ReasonRequest]) -> web.Response:
 async def undrain(call: Call[ReasonRequest]) -> web.Response:
     """Let it be given shards again."""
     command = EndDrain(
-        namespace=call.namespace.info.name, kind=TargetKind.EXECUTOR, target=call.executor
+        namespace=call.namespace.info.name,
+        kind=TargetKind.EXECUTOR,
+        target=call.executor,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
     )
     return await ordered(
         call,
@@ -105,7 +110,12 @@ async def cordon(call: Call[ReasonRequest]) -> web.Response:
 async def uncordon(call: Call[ReasonRequest]) -> web.Response:
     """Place on it again."""
     command = EndCordon(
-        namespace=call.namespace.info.name, kind=TargetKind.EXECUTOR, target=call.executor
+        namespace=call.namespace.info.name,
+        kind=TargetKind.EXECUTOR,
+        target=call.executor,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
     )
     return await ordered(
         call, command, lambda _: _shown(call), would=f"place on executor {call.executor} again"
@@ -120,7 +130,13 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
     before = None if record is None else _record(namespace, record, _facts(call, namespace))
     return await sent(
         call,
-        EvictExecutor(namespace=name, executor=executor),
+        EvictExecutor(
+            namespace=name,
+            executor=executor,
+            reason=call.body.reason,
+            by=call.by,
+            at_ms=call.desk.clock.wall_ms(),
+        ),
         lambda entry: call.desk.leader.evict(name, executor, force=force, entry=entry),
         lambda _: _evicted(call, before, was_forced=force),
         would=f"close the incarnation of executor {executor}"

@@ -37,7 +37,14 @@ async def drain(call: Call[ReasonRequest]) -> web.Response:
 
 async def undrain(call: Call[ReasonRequest]) -> web.Response:
     """Let the host be given shards again."""
-    command = EndDrain(namespace=call.namespace.info.name, kind=TargetKind.HOST, target=call.host)
+    command = EndDrain(
+        namespace=call.namespace.info.name,
+        kind=TargetKind.HOST,
+        target=call.host,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call, command, lambda _: _shown(call), would=f"end the drain of host {call.host}"
     )
@@ -60,7 +67,14 @@ async def cordon(call: Call[ReasonRequest]) -> web.Response:
 
 async def uncordon(call: Call[ReasonRequest]) -> web.Response:
     """Place on the host again."""
-    command = EndCordon(namespace=call.namespace.info.name, kind=TargetKind.HOST, target=call.host)
+    command = EndCordon(
+        namespace=call.namespace.info.name,
+        kind=TargetKind.HOST,
+        target=call.host,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call, command, lambda _: _shown(call), would=f"place on host {call.host} again"
     )

@@ -67,6 +67,8 @@ async def change(call: Call[PolicyRequest]) -> web.Response:
         policy=_policy(info.policy, call.body.policy),
         # Fields are merged here, so a change in between must not be overwritten unseen.
         expected_version=info.policy_version if expected is None else expected,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
     )
     return await ordered(
         call, command, lambda _: _shown(call), would=f"change the policy of namespace {info.name}"

@@ -31,7 +31,13 @@ from coordinator.core.types import Fate, ShardState
 
 async def drain(call: Call[ReasonRequest]) -> web.Response:
     """Park the shard: its owner stops it, nobody runs it, routers are told."""
-    command = ParkShard(namespace=call.namespace.info.name, key=call.key, note=call.body.reason)
+    command = ParkShard(
+        namespace=call.namespace.info.name,
+        key=call.key,
+        note=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call,
         command,
@@ -43,7 +49,13 @@ async def drain(call: Call[ReasonRequest]) -> web.Response:
 
 async def undrain(call: Call[ReasonRequest]) -> web.Response:
     """Somebody shall run the shard again."""
-    command = UnparkShard(namespace=call.namespace.info.name, key=call.key)
+    command = UnparkShard(
+        namespace=call.namespace.info.name,
+        key=call.key,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call, command, lambda _: _under_way(call), would=f"place shard {call.key} again", shards=1
     )
@@ -56,6 +68,8 @@ async def pin(call: Call[PinRequest]) -> web.Response:
         key=call.key,
         executor=call.body.executor,
         note=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
     )
     return await ordered(
         call,
@@ -68,7 +82,13 @@ async def pin(call: Call[PinRequest]) -> web.Response:
 
 async def unpin(call: Call[ReasonRequest]) -> web.Response:
     """Leave the shard to the balancer again."""
-    command = UnpinShard(namespace=call.namespace.info.name, key=call.key)
+    command = UnpinShard(
+        namespace=call.namespace.info.name,
+        key=call.key,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call,
         command,
@@ -85,6 +105,8 @@ async def move(call: Call[MoveRequest]) -> web.Response:
         key=call.key,
         target=call.body.to,
         at_ms=call.desk.clock.wall_ms(),
+        reason=call.body.reason,
+        by=call.by,
     )
     return await ordered(
         call,
@@ -121,7 +143,12 @@ def _declared(call: Call[Any], applied: Applied, asked: int) -> web.Response:
 
 async def retire(call: Call[None]) -> web.Response:
     """Forget a shard of an open namespace, as soon as its owner has stopped it."""
-    command = RetireShard(namespace=call.namespace.info.name, key=call.key)
+    command = RetireShard(
+        namespace=call.namespace.info.name,
+        key=call.key,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
     return await ordered(
         call,
         command,

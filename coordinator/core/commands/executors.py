@@ -30,6 +30,7 @@ class UpdateExecutor:
     executor: str
     incarnation: str
     profile: ExecutorProfile
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,9 @@ class EvictExecutor:
 
     namespace: str
     executor: str
+    reason: str = ""
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ class StartHandoffs:
 
     namespace: str
     moves: tuple[HandoffStart, ...]
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,7 @@ class MarkOverdue:
 
     namespace: str
     claims: tuple[Claim, ...]
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +77,5 @@ class MoveShard:
     key: str
     target: str
     at_ms: int
+    reason: str = ""
+    by: str = ""

@@ -17,6 +17,8 @@ class RetireShard:
 
     namespace: str
     key: str
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class ParkShard:
     namespace: str
     key: str
     note: str
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,9 @@ class UnparkShard:
 
     namespace: str
     key: str
+    reason: str = ""
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,8 @@ class PinShard:
     key: str
     executor: str
     note: str
+    by: str = ""
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,3 +61,6 @@ class UnpinShard:
 
     namespace: str
     key: str
+    reason: str = ""
+    by: str = ""
+    at_ms: int = 0

@@ -82,7 +82,7 @@ class Controller:
             or plan_settlement(namespace, mind, now)
             or plan_deadlines(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
-            or plan_owed_moves(namespace, mind, now)
+            or plan_owed_moves(namespace, mind, now, at_ms)
             or plan_balance(namespace, mind, now, at_ms)
         )
 

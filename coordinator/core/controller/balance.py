@@ -41,6 +41,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
                 HandoffStart(move.key, namespace.shards[move.key].epoch, move.target, Cause.BALANCE)
                 for move in plan.moves
             ),
+            at_ms=at_ms,
         )
     ]
 

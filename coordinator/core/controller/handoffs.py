@@ -36,7 +36,7 @@ def plan_deadlines(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
     if stuck:
         commands.append(AbortHandoffs(namespace=name, claims=_claims(stuck), at_ms=at_ms))
     if hung:
-        commands.append(MarkOverdue(namespace=name, claims=_claims(hung)))
+        commands.append(MarkOverdue(namespace=name, claims=_claims(hung), at_ms=at_ms))
     if over:
         commands.append(FinishOverdue(namespace=name, claims=_claims(over), at_ms=at_ms))
     return commands

@@ -61,7 +61,7 @@ def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
     ]
 
 
-def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float) -> list[Command]:
+def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
     """Handoffs away from drained and leaving executors, and towards pins."""
     in_flight = sum(namespace.shards[key].next_cause in OWED_CAUSES for key in namespace.in_flight)
     room = namespace.info.policy.drain_in_flight - in_flight
@@ -80,7 +80,7 @@ def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float) -> list[C
     ]
     if not moves:
         return []
-    return [StartHandoffs(namespace=namespace.info.name, moves=tuple(moves))]
+    return [StartHandoffs(namespace=namespace.info.name, moves=tuple(moves), at_ms=at_ms)]
 
 
 def _owed_shards(namespace: NamespaceState) -> Iterator[tuple[Shard, Cause]]:

@@ -6,6 +6,7 @@ once (no more renewals) but owns nothing until the older one can act no more.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from coordinator.core.commands import (
     Applied,
@@ -19,11 +20,13 @@ from coordinator.core.commands import (
     UpdateExecutor,
 )
 from coordinator.core.draft import Draft
+from coordinator.core.events import EventKind
 from coordinator.core.rules.handoffs import complete, keep
 from coordinator.core.types import (
     Cause,
     CloseCause,
     Executor,
+    ExecutorStatus,
     ShardState,
 )
 
@@ -51,6 +54,13 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
             incarnation=command.incarnation,
             profile=command.profile,
             joined_at_ms=command.at_ms,
+        )
+        draft.note(
+            EventKind.EXECUTOR_JOINED,
+            command.at_ms,
+            executor=command.executor,
+            host=command.profile.host,
+            detail=command.incarnation,
         )
         return Applied(resource=command.executor, created=True)
     if record.incarnation == command.incarnation:
@@ -80,6 +90,14 @@ def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
         joined_at_ms=command.at_ms,
         predecessor=None if is_gone else holder,
     )
+    draft.note(
+        EventKind.EXECUTOR_RESTARTED,
+        command.at_ms,
+        executor=record.id,
+        host=command.profile.host,
+        detail=f"{command.incarnation} after {record.incarnation}",
+        count=len(draft.base.owned(record.id)),
+    )
     if is_gone:
         _pass_over(draft, record.id, command.at_ms)
 
@@ -91,6 +109,7 @@ def inherit(draft: Draft, command: InheritShards) -> Outcome:
         return Refused(Reason.CONFLICT, f"{command.executor!r} waits for no such predecessor")
     if record.evicted:
         # It was closed before it owned anything, so now nobody is left who may act.
+        _note_end(draft, record, CloseCause.EVICTED, command.at_ms)
         _vacate(draft, record, {}, Cause.LOST, command.at_ms)
     else:
         draft.executors[record.id] = replace(record, predecessor=None)
@@ -100,7 +119,10 @@ def inherit(draft: Draft, command: InheritShards) -> Outcome:
 
 def _pass_over(draft: Draft, executor: str, at_ms: int) -> None:
     """New epochs for all that a dead incarnation owned; its open handoffs away go through."""
-    for key in sorted(draft.base.owned(executor)):
+    owned = sorted(draft.base.owned(executor))
+    if owned:
+        draft.note(EventKind.SHARDS_INHERITED, at_ms, executor=executor, count=len(owned))
+    for key in owned:
         shard = draft.base.shards[key]
         if shard.state is ShardState.RELEASING:
             complete(draft, shard, at_ms)
@@ -116,6 +138,15 @@ def update(draft: Draft, command: UpdateExecutor) -> Outcome:
         return closed(command.executor, command.incarnation, over)
     if record.profile != command.profile:
         draft.executors[record.id] = replace(record, profile=command.profile)
+    leaving = ExecutorStatus.LEAVING
+    if command.profile.status is leaving and record.profile.status is not leaving:
+        draft.note(
+            EventKind.EXECUTOR_LEAVING,
+            command.at_ms,
+            executor=record.id,
+            host=command.profile.host,
+            count=len(draft.base.owned(record.id)),
+        )
     return Applied(resource=record.id)
 
 
@@ -127,6 +158,15 @@ def evict(draft: Draft, command: EvictExecutor) -> Outcome:
     if not record.evicted:
         draft.closed.append((record.id, record.incarnation, CloseCause.EVICTED))
         draft.executors[record.id] = replace(record, evicted=True)
+        draft.note(
+            EventKind.EXECUTOR_EVICTED,
+            command.at_ms,
+            executor=record.id,
+            host=record.profile.host,
+            by=command.by,
+            reason=command.reason,
+            count=len(draft.base.owned(record.id)),
+        )
     return Applied(resource=record.id)
 
 
@@ -143,9 +183,30 @@ def close(draft: Draft, command: CloseIncarnation) -> Outcome:
         )
     draft.closed.append((record.id, record.incarnation, command.cause))
     cause = Cause.LEAVING if command.cause is CloseCause.LEFT else Cause.LOST
+    _note_end(draft, record, command.cause, command.at_ms)
     wanted = {placement.key: placement.executor for placement in command.placements}
     _vacate(draft, record, wanted, cause, command.at_ms)
     return Applied(resource=record.id, count=len(draft.shards))
+
+
+_ENDS: Final = {
+    CloseCause.EXPIRED: EventKind.EXECUTOR_LOST,
+    CloseCause.LEFT: EventKind.EXECUTOR_LEFT,
+    CloseCause.EVICTED: EventKind.EXECUTOR_CLOSED,
+    CloseCause.SUPERSEDED: EventKind.EXECUTOR_CLOSED,
+}
+
+
+def _note_end(draft: Draft, record: Executor, cause: CloseCause, at_ms: int) -> None:
+    draft.note(
+        _ENDS[cause],
+        at_ms,
+        executor=record.id,
+        host=record.profile.host,
+        cause=cause,
+        detail=record.incarnation,
+        count=len(draft.base.owned(record.id)),
+    )
 
 
 def _vacate(
@@ -157,7 +218,7 @@ def _vacate(
     """
     draft.executors[record.id] = None
     for key in sorted(draft.base.incoming(record.id)):
-        keep(draft, draft.base.shards[key], at_ms)
+        keep(draft, draft.base.shards[key], at_ms, why="the target is gone")
     for key in sorted(draft.base.owned(record.id)):
         shard = draft.base.shards[key]
         homes = (wanted.get(key), shard.target) if shard.fate is None else ()

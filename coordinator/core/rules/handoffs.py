@@ -5,6 +5,8 @@ Each arrow is one commit. An owner is never replaced before it acknowledged its 
 the leader vouches (`FinishOverdue`, `CloseIncarnation`) that its lease has run out.
 """
 
+from collections.abc import Sequence
+
 from coordinator.core.commands import (
     AbortHandoffs,
     Acknowledge,
@@ -19,20 +21,40 @@ from coordinator.core.commands import (
     StartHandoffs,
 )
 from coordinator.core.draft import Draft
+from coordinator.core.events import EventKind
 from coordinator.core.types import HANDOFF_STATES, Cause, Claim, Fate, Shard, ShardState
 
 
 def assign(draft: Draft, command: AssignShards) -> Outcome:
     """Give vacant shards to open executors; a placement that no longer fits is skipped."""
-    count = 0
+    given: list[tuple[Shard, str]] = []
     for placement in command.placements:
         shard = draft.shard(placement.key)
         if shard is None or shard.state is not ShardState.VACANT:
             continue
         if draft.is_open(placement.executor):
             draft.grant(shard, placement.executor, command.cause, command.at_ms)
-            count += 1
-    return Applied(count=count)
+            given.append((shard, placement.executor))
+    if given:
+        note_placed(draft, given, command.cause, command.at_ms)
+    return Applied(count=len(given))
+
+
+def note_placed(
+    draft: Draft, given: Sequence[tuple[Shard, str]], cause: Cause, at_ms: int, by: str = ""
+) -> None:
+    """One event for all that one command places: there may be very many."""
+    shard, target = given[0]
+    is_one_target = all(one == target for _, one in given)
+    draft.note(
+        EventKind.SHARDS_PLACED,
+        at_ms,
+        shard=draft.shard(shard.key) if len(given) == 1 else None,
+        target=target if is_one_target else None,
+        cause=cause,
+        by=by,
+        count=len(given),
+    )
 
 
 def start(draft: Draft, command: StartHandoffs) -> Outcome:
@@ -46,13 +68,21 @@ def start(draft: Draft, command: StartHandoffs) -> Outcome:
             continue
         if shard.pin is not None and shard.pin != move_.target and move_.cause is Cause.BALANCE:
             continue
-        begin(draft, shard, move_.target, move_.cause)
+        begin(draft, shard, move_.target, move_.cause, command.at_ms)
         count += 1
     return Applied(count=count)
 
 
-def begin(draft: Draft, shard: Shard, target: str, cause: Cause) -> None:
+def begin(draft: Draft, shard: Shard, target: str, cause: Cause, at_ms: int) -> None:
     """Open one handoff."""
+    draft.note(
+        EventKind.HANDOFF_STARTED,
+        at_ms,
+        shard=shard,
+        executor=shard.executor,
+        target=target,
+        cause=cause,
+    )
     warmup = draft.base.info.policy.handoff.warmup
     state = ShardState.PREPARING if warmup else ShardState.RELEASING
     draft.put(shard.replace(state=state, target=target, next_cause=cause))
@@ -80,10 +110,20 @@ def move(draft: Draft, command: MoveShard) -> Outcome:
         return Refused(Reason.CONFLICT, f"shard {command.key!r} is pinned to {shard.pin!r}")
     if shard.state in HANDOFF_STATES:
         return Refused(Reason.CONFLICT, f"shard {command.key!r} is being moved already")
+    draft.note(
+        EventKind.MOVE_ORDERED,
+        command.at_ms,
+        shard=shard,
+        executor=shard.executor,
+        target=command.target,
+        by=command.by,
+        reason=command.reason,
+    )
     if shard.state is ShardState.VACANT:
         draft.grant(shard, command.target, Cause.OPERATOR, command.at_ms)
+        note_placed(draft, [(shard, command.target)], Cause.OPERATOR, command.at_ms)
     else:
-        begin(draft, shard, command.target, Cause.OPERATOR)
+        begin(draft, shard, command.target, Cause.OPERATOR, command.at_ms)
     return Applied(resource=command.key)
 
 
@@ -93,13 +133,22 @@ def abort(draft: Draft, command: AbortHandoffs) -> Outcome:
     for claim in command.claims:
         shard = _in_handoff(draft, claim)
         if shard is not None and shard.fate is None:
-            keep(draft, shard, command.at_ms)
+            keep(draft, shard, command.at_ms, why="its time is over, or its target closed")
             count += 1
     return Applied(count=count)
 
 
-def keep(draft: Draft, shard: Shard, at_ms: int) -> None:
+def keep(draft: Draft, shard: Shard, at_ms: int, *, why: str) -> None:
     """Give a shard in handoff back to its owner: its epoch lives on only if it never stopped."""
+    draft.note(
+        EventKind.HANDOFF_ABORTED,
+        at_ms,
+        shard=shard,
+        executor=shard.executor,
+        target=shard.target,
+        cause=shard.next_cause or "",
+        detail=why,
+    )
     if shard.state is ShardState.PREPARING:
         draft.put(shard.replace(state=ShardState.OWNED, target=None, next_cause=None))
     else:
@@ -114,6 +163,14 @@ def mark_overdue(draft: Draft, command: MarkOverdue) -> Outcome:
         shard = _in_handoff(draft, claim)
         if shard is not None and shard.state is ShardState.RELEASING and not shard.overdue:
             draft.put(shard.replace(overdue=True))
+            draft.note(
+                EventKind.HANDOFF_OVERDUE,
+                command.at_ms,
+                shard=shard,
+                executor=shard.executor,
+                target=shard.target,
+                cause=shard.next_cause or "",
+            )
             count += 1
     return Applied(count=count)
 
@@ -136,6 +193,16 @@ def complete(draft: Draft, shard: Shard, at_ms: int) -> None:
         draft.grant(shard, shard.target, cause, at_ms)
     else:
         draft.free(shard, cause)
+    after = draft.shard(shard.key)
+    draft.note(
+        EventKind.HANDOFF_FINISHED,
+        at_ms,
+        shard=after or shard,
+        executor=shard.executor,
+        target=None if after is None else after.executor,
+        cause=cause,
+        detail=Fate.RETIRED if after is None else after.state,
+    )
 
 
 def acknowledge(draft: Draft, command: Acknowledge) -> Outcome:
@@ -176,7 +243,7 @@ def _prepared(draft: Draft, shard: Shard, command: Acknowledge) -> None:
     if draft.is_open(command.executor):
         draft.put(shard.replace(state=ShardState.RELEASING, is_warm=True))
     else:
-        keep(draft, shard, command.at_ms)
+        keep(draft, shard, command.at_ms, why="the target takes no shards any more")
 
 
 def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
@@ -184,6 +251,14 @@ def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
     shard = draft.shard(claim.key)
     if shard is None or shard.epoch != claim.epoch:
         return 0
+    is_target = shard.state is ShardState.PREPARING and shard.target == command.executor
+    if is_target or shard.executor == command.executor:
+        draft.note(
+            EventKind.START_FAILED,
+            command.at_ms,
+            shard=shard,
+            executor=command.executor,
+        )
     if shard.executor == command.executor:
         if shard.state in HANDOFF_STATES:
             # An owner that could not start it has nothing to stop.
@@ -191,8 +266,8 @@ def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
         else:
             draft.free(shard, Cause.FAILED)
         return 1
-    if shard.state is ShardState.PREPARING and shard.target == command.executor:
-        keep(draft, shard, command.at_ms)
+    if is_target:
+        keep(draft, shard, command.at_ms, why="the target could not warm up")
         return 1
     return 0
 

@@ -1,6 +1,7 @@
 """What operators order for a whole namespace or for an executor or host in it."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from typing import Final
 
 from coordinator.core.commands import (
@@ -18,6 +19,7 @@ from coordinator.core.commands import (
     StartDrain,
 )
 from coordinator.core.draft import Draft
+from coordinator.core.events import EventKind
 from coordinator.core.types import Cordon, Drain, Pause, TargetKind
 
 ORDERS_MAX: Final = 10_000
@@ -38,6 +40,12 @@ def set_policy(draft: Draft, command: SetPolicy) -> Outcome:
             policy=command.policy,
             policy_version=info.policy_version + 1,
             lease_bound_s=max(info.lease_bound_s, command.policy.lease_ttl_s),
+        )
+        draft.note(
+            EventKind.POLICY_CHANGED,
+            command.at_ms,
+            by=command.by,
+            detail=", ".join(_differences(info.policy, command.policy)),
         )
     return Applied(resource=info.name)
 
@@ -74,6 +82,7 @@ def start_drain(draft: Draft, command: StartDrain) -> Outcome:
         by=command.by,
         since_ms=command.at_ms,
     )
+    _note_order(draft, EventKind.DRAIN_STARTED, command)
     return Applied(resource=command.id, created=True)
 
 
@@ -84,6 +93,7 @@ def end_drain(draft: Draft, command: EndDrain) -> Outcome:
     if existing is None:
         return Applied(resource=command.target)
     draft.drains[target] = None
+    _note_order(draft, EventKind.DRAIN_ENDED, command)
     return Applied(resource=existing.id, count=1)
 
 
@@ -104,6 +114,7 @@ def start_cordon(draft: Draft, command: StartCordon) -> Outcome:
         by=command.by,
         since_ms=command.at_ms,
     )
+    _note_order(draft, EventKind.CORDON_STARTED, command)
     return Applied(resource=command.target, created=True)
 
 
@@ -113,6 +124,7 @@ def end_cordon(draft: Draft, command: EndCordon) -> Outcome:
     if target not in draft.base.cordons:
         return Applied(resource=command.target)
     draft.cordons[target] = None
+    _note_order(draft, EventKind.CORDON_ENDED, command)
     return Applied(resource=command.target, count=1)
 
 
@@ -127,6 +139,7 @@ def pause(draft: Draft, command: PauseBalancer) -> Outcome:
             until_ms=command.until_ms,
         ),
     )
+    draft.note(EventKind.BALANCER_PAUSED, command.at_ms, by=command.by, reason=command.reason)
     return Applied(resource=draft.base.info.name)
 
 
@@ -135,7 +148,36 @@ def resume(draft: Draft, command: ResumeBalancer) -> Outcome:
     if draft.base.info.pause is None:
         return Applied(resource=command.namespace)
     draft.info = replace(draft.base.info, pause=None)
+    draft.note(EventKind.BALANCER_RESUMED, command.at_ms, by=command.by, reason=command.reason)
     return Applied(resource=command.namespace, count=1)
+
+
+def _note_order(
+    draft: Draft, kind: EventKind, command: StartDrain | EndDrain | StartCordon | EndCordon
+) -> None:
+    is_host = command.kind is TargetKind.HOST
+    draft.note(
+        kind,
+        command.at_ms,
+        executor=None if is_host else command.target,
+        host=command.target if is_host else None,
+        by=command.by,
+        reason=command.reason,
+        count=sum(
+            len(draft.base.owned(one.id))
+            for one in draft.base.covered((command.kind, command.target))
+        ),
+    )
+
+
+def _differences(before: object, after: object, at: str = "") -> Iterator[str]:
+    """What changed from one record to the other, field by field."""
+    for name in (one.name for one in fields(before)):  # type: ignore[arg-type]
+        was, now = getattr(before, name), getattr(after, name)
+        if is_dataclass(was):
+            yield from _differences(was, now, f"{at}{name}.")
+        elif was != now:
+            yield f"{at}{name} {was} -> {now}"
 
 
 def _unknown_executor(draft: Draft, kind: TargetKind, target: str) -> Refused | None:

@@ -13,6 +13,7 @@ from coordinator.core.commands import (
     UnpinShard,
 )
 from coordinator.core.draft import Draft
+from coordinator.core.events import EventKind
 from coordinator.core.rules.handoffs import release_for
 from coordinator.core.types import SHARDS_MAX, Cause, Fate, NamespaceKind, Shard, ShardState
 
@@ -45,6 +46,14 @@ def retire(draft: Draft, command: RetireShard) -> Outcome:
     shard = draft.shard(command.key)
     if shard is None:
         return _missing(command.key)
+    if shard.fate is not Fate.RETIRED:
+        draft.note(
+            EventKind.SHARD_RETIRED,
+            command.at_ms,
+            shard=shard,
+            executor=shard.executor,
+            by=command.by,
+        )
     if shard.executor is None:
         draft.shards[command.key] = None
     elif shard.fate is not Fate.RETIRED:
@@ -60,6 +69,14 @@ def park(draft: Draft, command: ParkShard) -> Outcome:
     if shard.fate is Fate.RETIRED:
         return Refused(Reason.CONFLICT, f"shard {command.key!r} is being retired")
     if shard.fate is None:
+        draft.note(
+            EventKind.SHARD_PARKED,
+            command.at_ms,
+            shard=shard,
+            executor=shard.executor,
+            by=command.by,
+            reason=command.note,
+        )
         shard = shard.replace(note=command.note)
         if shard.executor is None:
             draft.free(shard.replace(fate=Fate.PARKED), Cause.OPERATOR)
@@ -76,6 +93,13 @@ def unpark(draft: Draft, command: UnparkShard) -> Outcome:
     if shard.fate is Fate.PARKED:
         state = ShardState.VACANT if shard.executor is None else shard.state
         draft.put(shard.replace(fate=None, state=state, note=""))
+        draft.note(
+            EventKind.SHARD_UNPARKED,
+            command.at_ms,
+            shard=shard,
+            by=command.by,
+            reason=command.reason,
+        )
         return Applied(resource=command.key, count=1)
     return Applied(resource=command.key)
 
@@ -89,6 +113,15 @@ def pin(draft: Draft, command: PinShard) -> Outcome:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
     if (shard.pin, shard.pin_note) != (command.executor, command.note):
         draft.put(shard.replace(pin=command.executor, pin_note=command.note))
+        draft.note(
+            EventKind.SHARD_PINNED,
+            command.at_ms,
+            shard=shard,
+            executor=shard.executor,
+            target=command.executor,
+            by=command.by,
+            reason=command.note,
+        )
     return Applied(resource=command.key)
 
 
@@ -99,6 +132,14 @@ def unpin(draft: Draft, command: UnpinShard) -> Outcome:
         return _missing(command.key)
     if shard.pin is not None:
         draft.put(shard.replace(pin=None, pin_note=""))
+        draft.note(
+            EventKind.SHARD_UNPINNED,
+            command.at_ms,
+            shard=shard,
+            executor=shard.executor,
+            by=command.by,
+            reason=command.reason,
+        )
     return Applied(resource=command.key)
 
 
