@@ -44,6 +44,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         shards=body.shards,
         process=_signals(body),
         predecessor_dead=body.predecessor_dead,
+        last_held=body.last_held,
         received_at=received_at,
     )
     answer = await desk.leader.heartbeat(name, beat)

@@ -26,6 +26,7 @@ Load = Annotated[
     ),
 ]
 Epoch = Annotated[int, Meta(ge=0, le=EPOCH_MAX, description="The fencing token: it only grows.")]
+ShardName = Annotated[str, Meta(min_length=1, max_length=256)]
 Sequence = Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
 Capacity = Annotated[float, Meta(gt=0, le=1_000_000_000_000)]
 HostName = Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._:@-]{0,127})?$(?!\n)")]
@@ -71,6 +72,8 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     process: ProcessSignals | None = None
     shards: dict[str, HeldShard] | None = None
     """All that is held now; omitted means unchanged."""
+    last_held: dict[ShardName, Epoch] = {}
+    """Shards that were given up because the lease was lost, with their epochs."""
 
 
 class HeartbeatAnswer(Struct, frozen=True, kw_only=True):
@@ -106,14 +109,14 @@ class AssignmentsAnswer(Struct, frozen=True, kw_only=True):
 class ClaimRecord(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A shard under one epoch."""
 
-    key: Annotated[str, Meta(min_length=1, max_length=256)]
+    key: ShardName
     epoch: Epoch
 
 
 class FailedClaim(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A shard that could not be started, or not be prepared, under this epoch."""
 
-    key: Annotated[str, Meta(min_length=1, max_length=256)]
+    key: ShardName
     epoch: Epoch
     error: ReasonText = ""
 

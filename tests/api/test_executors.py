@@ -124,7 +124,9 @@ async def test_an_older_sequence_is_stale_and_an_equal_one_is_not(api: Caller):
         ({"shards": []}, "shards"),
         ({"process": {"cpu_cores": -1}}, "process.cpu_cores"),
         ({"joining": 1}, "joining"),
-        ({"last_held": {}}, "body"),
+        ({"last_held": {"a": 2**53}}, "last_held[...]"),
+        ({"last_held": {"a" * 257: 1}}, "body"),
+        ({"lasst_held": {}}, "body"),
     ],
 )
 async def test_a_bad_heartbeat_is_refused_with_its_place(

@@ -1,7 +1,7 @@
 """What a heartbeat says, and what the leader makes of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -40,6 +40,8 @@ class Beat:
     shards: Mapping[str, Held] | None
     process: ProcessSignals | None = None
     predecessor_dead: str = ""
+    last_held: Mapping[str, int] = field(default_factory=dict)
+    """Shards given up because the lease was lost, with their epochs: a claim in an open window."""
     received_at: float
     """Monotonic seconds of the leader at receipt, from which the lease counts."""
 
