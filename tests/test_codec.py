@@ -40,6 +40,7 @@ from tests.core.builders import (
     park,
     pin,
     refused,
+    space,
     start,
 )
 
@@ -176,9 +177,12 @@ def test_any_bytes_are_an_entry_or_are_refused(junk: bytes, at: int) -> None:
 
 def test_a_snapshot_comes_back_as_the_state_it_was_and_as_the_same_bytes() -> None:
     state = rich()
+    space(state).events.forgotten = 7
     parts = [*encode_snapshot(state.image())]
     twin = decode_snapshot(parts)
     assert twin.image() == state.image()
+    assert len(space(twin).events) == len(space(state).events) > 0
+    assert space(twin).events.forgotten == 7
     assert [*encode_snapshot(twin.image())] == parts
 
 

@@ -1,5 +1,6 @@
 """What must hold of a namespace's tables after every command, whatever the commands were."""
 
+from coordinator.core.events import revision_of
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import HANDOFF_STATES, Executor, Fate, Shard, ShardState
 
@@ -22,6 +23,11 @@ def namespace_faults(namespace: NamespaceState) -> list[str]:
         for record in namespace.executors.values()
         for what in executor_faults(namespace, record)
     )
+    ids = [event.id for event in namespace.events]
+    if ids != sorted(set(ids)):
+        wrong.append("events share ids or are out of order")
+    if ids and revision_of(ids[-1]) > namespace.revision:
+        wrong.append(f"event {ids[-1]} of a revision that is yet to come")
     epochs: dict[int, str] = {}
     for key, shard in namespace.shards.items():
         wrong.extend(f"shard {key!r}: {what}" for what in shard_faults(namespace, shard))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.core.events import Event, EventKind, position_at
 from coordinator.core.invariants import namespace_faults
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
@@ -188,6 +189,17 @@ def test_an_executor_that_waits_for_itself_or_is_over_and_a_bound_below_the_leas
         "executor 'e2': on record although expired",
     ]
     assert isinstance(space(state).executors["e1"], Executor)
+
+
+def test_events_out_of_order_or_ahead_of_their_time_are_found() -> None:
+    state = fleet(2, 0)
+    ring = space(state).events
+    ring.load([*ring])
+    assert namespace_faults(space(state)) == ["events share ids or are out of order"]
+    state = fleet(1, 0)
+    late = Event(id=position_at(99), at_ms=0, kind=EventKind.EXECUTOR_JOINED)
+    space(state).events.load([late])
+    assert namespace_faults(space(state)) == [f"event {late.id} of a revision that is yet to come"]
 
 
 def test_the_large_tables_are_named_for_whoever_takes_a_namespace_apart() -> None:
