@@ -65,6 +65,8 @@ class Router:
         self._on_change: Final = on_change
         self._pace: Final = Pace()
         self._is_ready: Final = asyncio.Event()
+        self._taken: Final = asyncio.Event()
+        """Set for a moment by each answer that was taken in."""
         self._task: asyncio.Task[None] | None = None
         self._failures = 0
         self._confirmed_at: float | None = None
@@ -151,22 +153,28 @@ class Router:
             address=answer.address,
             host=answer.host,
             moving_to=None if answer.next is None else answer.next.executor,
+            moving_to_address="" if answer.next is None else answer.next.address,
         )
 
     async def misdirected(self, key: str, epoch: int) -> Owner | None:
         """The owner after an executor refused a call for this shard under this epoch.
 
-        Refreshes the table unless it is newer already. Callers at the same time share one
-        refresh, and there is at most one in `REFRESH_EVERY_S`.
+        One that is newer than the call is known at once, and so is one whose `moving_to` says who
+        gets the shard next: ask that one. Otherwise waits until the table says more, or a refresh
+        had nothing newer. Callers at the same time share one refresh, and there is at most one in
+        `REFRESH_EVERY_S`.
         """
-        known = self._table.owner(key)
-        if known is not None and known.epoch > epoch:
-            return known
-        if self._refresh is None or self._refresh.done():
-            self._refresh = asyncio.create_task(self._refresh_once())
-        with contextlib.suppress(errors.ShardCoordinatorError):  # the last table is what there is
-            await asyncio.shield(self._refresh)
-        return self._table.owner(key)
+        while not _says_more(known := self._table.owner(key), epoch):
+            if self._refresh is None or self._refresh.done():
+                self._refresh = asyncio.create_task(self._refresh_once())
+            refresh, taken = self._refresh, asyncio.ensure_future(self._taken.wait())
+            try:
+                await asyncio.wait({refresh, taken}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                taken.cancel()
+            if refresh.done():
+                return self._table.owner(key)
+        return known
 
     # ----------------------------------------------------------------------------- the table
 
@@ -199,7 +207,8 @@ class Router:
         self._refreshed_at = self._clock()
         # The node that gave us this table may be the one that is behind.
         self._connection.move_on()
-        await self._poll(0.0)
+        with contextlib.suppress(errors.ShardCoordinatorError):  # the last table is what there is
+            await self._poll(0.0)
 
     async def _poll(self, wait_s: float) -> None:
         cursor = self._table.cursor
@@ -227,9 +236,16 @@ class Router:
             raise errors.BadAnswer(str(error)) from error
         if not is_taken:
             return False
+        self._taken.set()
+        self._taken.clear()  # who waited is woken all the same
         self._answers += 1
         if self._answers % _PRUNE_EVERY == 0:
             self._table.prune()
         if self._on_change is not None and self._table.cursor != before:
             self._on_change()
         return True
+
+
+def _says_more(owner: Owner | None, refused: int) -> bool:
+    """Whether a caller whose call was refused under that epoch knows whom to ask now."""
+    return owner is not None and (owner.epoch > refused or owner.moving_to is not None)

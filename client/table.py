@@ -24,6 +24,7 @@ class Owner:
     host: str = ""
     zone: str = ""
     moving_to: str | None = None  # the executor that gets the shard next
+    moving_to_address: str = ""
 
 
 class RoutingTable:
@@ -105,6 +106,7 @@ class RoutingTable:
             return None
         executor, epoch = row
         place = self._executors.get(executor, _UNKNOWN)
+        moving_to = self._moving.get(key)
         owner = Owner(
             key=key,
             executor=executor,
@@ -112,7 +114,8 @@ class RoutingTable:
             address=place.address,
             host=place.host,
             zone=place.zone,
-            moving_to=self._moving.get(key),
+            moving_to=moving_to,
+            moving_to_address=self._executors.get(moving_to or "", _UNKNOWN).address,
         )
         self._built[key] = owner
         return owner

@@ -116,11 +116,12 @@ async def test_before_the_first_answer_the_table_is_empty_and_stale():
 # ------------------------------------------------------------------- what no node should do
 
 
-def table(revision, epoch, cluster="c1", kind="snapshot", **headers):
+def table(revision, epoch, cluster="c1", kind="snapshot", moving_to=None, **headers):
     body = {
+        "moving": {"a": moving_to} if moving_to else {},
         "kind": kind,
         "cursor": f"{cluster}:{revision}",
-        "executors": {"e1": {"address": f"at-{epoch}"}},
+        "executors": {"e1": {"address": f"at-{epoch}"}, "e2": {"address": "e2:80"}},
         "owners": {"a": ["e1", epoch]},
     }
     return ok(body, **headers)
@@ -204,6 +205,40 @@ async def test_refreshes_are_rare_even_if_every_call_is_misdirected():
             await routes.misdirected("a", 5)
         assert loop.time() - began >= 3 * REFRESH_EVERY_S - 0.05
         assert len(second.seen) == 4
+
+
+async def test_a_refused_call_learns_the_next_owner_without_another_question():
+    async with (
+        serving(table(5, 5, moving_to="e2"), idle) as node,
+        Router([node.url], namespace="jobs") as routes,
+    ):
+        await routes.ready(timeout_s=5)
+        await until(lambda: len(node.seen) == 2)
+        owner = await routes.misdirected("a", 5)
+        assert (owner.epoch, owner.moving_to, owner.moving_to_address) == (5, "e2", "e2:80")
+        assert len(node.seen) == 2
+
+
+async def test_a_refused_call_waits_no_longer_than_for_the_table_to_say_more():
+    told = asyncio.Event()
+
+    async def polled(request):
+        await told.wait()
+        return table(6, 7)(request)
+
+    async with (
+        serving(table(5, 5), polled, idle) as first,
+        serving(idle) as second,
+        Router([first.url], namespace="jobs") as routes,
+    ):
+        await routes.ready(timeout_s=5)
+        await until(lambda: len(first.seen) == 2)
+        routes._connection._endpoints._urls = (first.url, second.url)
+        asking = asyncio.create_task(routes.misdirected("a", 5))
+        await until(lambda: len(second.seen) == 1)  # the refresh hangs at the other node
+        assert not asking.done()
+        told.set()
+        assert (await asyncio.wait_for(asking, 1.0)).epoch == 7
 
 
 async def test_a_refresh_that_fails_leaves_the_last_table():

@@ -39,7 +39,7 @@ def test_a_delta_changes_what_it_names_and_nothing_else():
 def test_a_move_shows_where_the_shard_goes_until_it_is_there():
     routes = table()
     routes.apply(answer("delta", 6, owners={"a": ("e1", 1)}, moving={"a": "e2"}))
-    assert routes.owner("a").moving_to == "e2"
+    assert (routes.owner("a").moving_to, routes.owner("a").moving_to_address) == ("e2", E2.address)
     routes.apply(answer("delta", 7, owners={"a": ("e2", 3)}))
     assert routes.owner("a").moving_to is None
 

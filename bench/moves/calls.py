@@ -1,0 +1,89 @@
+"""Calls of shards, as the clients of a sharded service make them.
+
+Decides whom a call is sent to, and what is done when it is refused: the next owner is asked, and
+how often that was needed is kept. Must not know why shards move.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from bench.moves.served import MISDIRECTED
+from client import Owner, Router
+from client.clock import lease_now_s
+
+TRIES_MAX: Final = 20
+WAIT_S: Final = 0.05
+"""Before the table is asked again for a shard that has no owner at all."""
+CALL_S: Final = 5.0
+OK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call, with all that was needed to have it answered. Times of the machine's one clock."""
+
+    key: str
+    began_at: float
+    ended_at: float
+    executor: str
+    epoch: int
+    sent: int
+    """How often it was sent: once, and once more after a refusal."""
+    error: str = ""
+
+
+class Caller:
+    """Calls shards by a router's table."""
+
+    def __init__(self, router: Router, session: aiohttp.ClientSession) -> None:
+        self._router = router
+        self._session = session
+
+    async def call(self, key: str) -> Call:
+        """One call; it failed if it has an `error`."""
+        began_at = lease_now_s()
+        sent = 0
+        error = "no owner"
+        place, needed = self._place(self._router.owner(key), 0)
+        for _ in range(TRIES_MAX):
+            if place is None:
+                await asyncio.sleep(WAIT_S)
+                place, needed = self._place(await self._router.misdirected(key, needed), 0)
+                continue
+            executor, address = place
+            sent += 1
+            try:
+                epoch = await self.ask(address, key, needed)
+            except (aiohttp.ClientError, TimeoutError) as fault:
+                epoch, error = None, f"{executor}: {type(fault).__name__}: {fault}"
+            else:
+                error = "" if epoch is not None else f"{executor} refused"
+            if epoch is not None:
+                return Call(key, began_at, lease_now_s(), executor, epoch, sent)
+            place, needed = self._place(await self._router.misdirected(key, needed), needed)
+        return Call(key, began_at, lease_now_s(), "", needed, sent, error)
+
+    async def ask(self, address: str, key: str, needed: int) -> int | None:
+        """The epoch under which an executor served a call; None when it refused."""
+        url = f"http://{address}/{key}/{needed}"
+        async with (
+            asyncio.timeout(CALL_S),
+            self._session.get(url) as response,
+        ):
+            if response.status == MISDIRECTED:
+                return None
+            response.raise_for_status()
+            return int(await response.text())
+
+    def _place(self, owner: Owner | None, refused: int) -> tuple[tuple[str, str] | None, int]:
+        """Where to send a call, and the epoch that it needs there, after this one was refused."""
+        if owner is None:
+            return None, refused
+        if owner.epoch > refused:
+            return (owner.executor, owner.address), owner.epoch
+        if owner.moving_to is not None:
+            return (owner.moving_to, owner.moving_to_address), owner.epoch + 1
+        return None, refused
