@@ -45,6 +45,9 @@ class Policy(Struct, frozen=True):
     handoff: HandoffPolicy = HandoffPolicy()
     initial_placement: str = "load"
     initial_hold_s: float = 5.0
+    return_window_s: float = 30.0
+    join_ramp_ratio: float = 0.25
+    mixed_version_hold_s: float = 600.0
     drain_in_flight: int = 64
     max_shards: int = 1_000_000
 

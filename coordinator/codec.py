@@ -24,9 +24,18 @@ from coordinator.core.commands import (
     Refused,
 )
 from coordinator.core.events import Event
-from coordinator.core.namespace import NamespaceImage, NamespaceState
+from coordinator.core.image import NamespaceImage
+from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterImage, ClusterState, MovedMember
-from coordinator.core.types import CloseCause, Cordon, Drain, Executor, Namespace, Shard
+from coordinator.core.types import (
+    CloseCause,
+    Cordon,
+    Drain,
+    Executor,
+    Namespace,
+    Reservation,
+    Shard,
+)
 
 FORMAT: Final = 1
 """The oldest of entries and snapshots. A change that an older node would misread is a newer one."""
@@ -169,6 +178,7 @@ _PARTS: Final[dict[str, Any]] = {
     "drains": list[Drain],
     "cordons": list[Cordon],
     "closed": list[_Closed],
+    "reservations": list[Reservation],
     "events": list[Event],
     "shards": list[_ShardRow],
     "end": _End,
@@ -194,7 +204,7 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
         yield "once", [_remember(*entry) for entry in once]
     for namespace in image.namespaces:
         yield "namespace", _Space(namespace.info, namespace.revision, namespace.forgotten)
-        for tag in ("executors", "drains", "cordons", "closed", "events"):
+        for tag in ("executors", "drains", "cordons", "closed", "reservations", "events"):
             for rows in _slices(getattr(namespace, tag)):
                 yield tag, rows
         for shards in _slices(namespace.shards):
@@ -257,7 +267,7 @@ class _Reading:
     def _shard(self, row: Any) -> Shard:
         """One string for each executor instead of one for each shard: 60 MB of a million."""
         values = dict(zip(_SHARD_FIELDS, row, strict=True))
-        for of in ("executor", "previous"):
+        for of in ("executor", "previous", "reserved"):
             values[of] = self.names.setdefault(values[of], values[of])
         return Shard(**values)
 

@@ -234,9 +234,10 @@ class Leadership:
         self, state: NamespaceState, mind: Mind, executor: str, cause: CloseCause
     ) -> Outcome:
         record = state.executors[executor]
-        fleet = see(state, mind, self._clock.monotonic())
+        now = self._clock.monotonic()
+        fleet = see(state, mind, now)
         command = close_command(
-            state, mind, fleet, record, cause=cause, at_ms=self._clock.wall_ms()
+            state, mind, fleet, record, cause=cause, now=now, at_ms=self._clock.wall_ms()
         )
         return await self._settle(command, state, mind)
 

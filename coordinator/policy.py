@@ -22,6 +22,10 @@ Mark = Annotated[float, Meta(gt=0, le=1_000_000_000)]
 HorizonSeconds = Annotated[float, Meta(ge=0.1, le=30 * _DAY_S)]
 RestSeconds = Annotated[float, Meta(ge=0, le=30 * _DAY_S)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
+RampRatio = Annotated[float, Meta(ge=0.01, le=1)]
+"""An executor that may be sent nothing at all would never be a part of the fleet."""
+WindowSeconds = Annotated[float, Meta(ge=0, le=3600)]
+VersionHoldSeconds = Annotated[float, Meta(ge=0, le=_DAY_S)]
 Handoffs = Annotated[int, Meta(ge=1, le=10_000)]
 Cost = Annotated[float, Meta(ge=0, le=100)]
 HoldSeconds = Annotated[float, Meta(ge=0, le=600)]
@@ -62,6 +66,9 @@ class PolicyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     handoff: HandoffFields | UnsetType = UNSET
     initial_placement: InitialPlacement | UnsetType = UNSET
     initial_hold_s: HoldSeconds | UnsetType = UNSET
+    return_window_s: WindowSeconds | UnsetType = UNSET
+    join_ramp_ratio: RampRatio | UnsetType = UNSET
+    mixed_version_hold_s: VersionHoldSeconds | UnsetType = UNSET
     drain_in_flight: Handoffs | UnsetType = UNSET
     max_shards: ShardCount | UnsetType = UNSET
 

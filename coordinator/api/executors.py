@@ -24,7 +24,7 @@ from coordinator.core.commands import Acknowledge, Refused
 from coordinator.core.controller import Beat
 from coordinator.core.load import ProcessSignals
 from coordinator.core.namespace import ExecutorView, NamespaceState
-from coordinator.core.types import Claim, CloseCause, ExecutorProfile
+from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorStatus
 
 LABEL_NAME_BYTES_MAX = 128
 LABEL_VALUE_BYTES_MAX = 1024
@@ -64,6 +64,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
 
 
 def _profile(body: HeartbeatRequest) -> ExecutorProfile:
+    is_leaving = body.status is ExecutorStatus.LEAVING
     for name, value in body.labels.items():
         if len(name.encode()) > LABEL_NAME_BYTES_MAX:
             raise invalid("labels", f"a name has more than {LABEL_NAME_BYTES_MAX} bytes")
@@ -77,6 +78,8 @@ def _profile(body: HeartbeatRequest) -> ExecutorProfile:
         version=body.version,
         labels=tuple(sorted(body.labels.items())),
         status=body.status,
+        # Of one that stays it says nothing; to refuse it would cost the lease of all its shards.
+        back_within_s=(body.back_within_s or 0.0) if is_leaving else 0.0,
     )
 
 

@@ -59,6 +59,9 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     incarnation: Incarnation
     sequence: Sequence
     status: ExecutorStatus = ExecutorStatus.ACTIVE
+    back_within_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    """Of one that is `leaving`: it will be back so soon that its shards are to be kept for it, for
+    at most the policy's `return_window_s`."""
     joining: bool = False
     """True in every heartbeat of an incarnation until its first 200."""
     predecessor_dead: Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{0,64}$(?!\n)")] = ""

@@ -16,6 +16,7 @@ from coordinator.core.types import (
     Executor,
     Fate,
     Namespace,
+    Reservation,
     Shard,
     ShardState,
 )
@@ -31,6 +32,7 @@ class Draft:
     executors: dict[str, Executor | None] = field(default_factory=dict)
     drains: dict[Target, Drain | None] = field(default_factory=dict)
     cordons: dict[Target, Cordon | None] = field(default_factory=dict)
+    reservations: dict[str, Reservation | None] = field(default_factory=dict)
     closed: list[tuple[str, str, CloseCause]] = field(default_factory=list)
     info: Namespace | None = None
     events: list[Event] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Draft:
 
     def grant(self, shard: Shard, executor: str, cause: Cause, at_ms: int) -> None:
         """Give a shard to an executor under a new epoch. Nobody else may act on it by now."""
-        is_same_owner = shard.executor in (None, executor)
+        former = shard.executor or shard.reserved
         record = self.executor(executor)
         # One string for all that it owns: commands bring a new one each.
         executor = executor if record is None else record.id
@@ -63,9 +65,10 @@ class Draft:
                 target=None,
                 is_warm=False,
                 overdue=False,
+                reserved=None,
                 cause=cause,
                 next_cause=None,
-                previous=shard.previous if is_same_owner else shard.executor,
+                previous=shard.previous if former in (None, executor) else former,
                 since_ms=at_ms,
             )
         )
@@ -83,9 +86,25 @@ class Draft:
                 target=None,
                 is_warm=False,
                 overdue=False,
+                reserved=None,
                 cause=cause,
                 next_cause=None,
-                previous=shard.executor or shard.previous,
+                previous=shard.executor or shard.reserved or shard.previous,
+            )
+        )
+
+    def reserve(self, shard: Shard, cause: Cause) -> None:
+        """Its owner runs it no more and will be back: nobody else gets it meanwhile."""
+        self.put(
+            shard.replace(
+                state=ShardState.VACANT,
+                executor=None,
+                target=None,
+                is_warm=False,
+                overdue=False,
+                reserved=shard.executor,
+                cause=cause,
+                next_cause=None,
             )
         )
 
@@ -138,6 +157,7 @@ class Draft:
             or self.executors
             or self.drains
             or self.cordons
+            or self.reservations
             or self.closed
             or self.info is not None
             or self.events

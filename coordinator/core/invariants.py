@@ -4,7 +4,7 @@ from coordinator.core.events import revision_of
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import HANDOFF_STATES, Executor, Fate, Shard, ShardState
 
-_INDICES = ("_owned", "_incoming", "vacant", "in_flight", "pinned")
+_INDICES = ("_owned", "_incoming", "_reserved", "vacant", "in_flight", "pinned")
 
 
 def namespace_faults(namespace: NamespaceState) -> list[str]:
@@ -42,6 +42,7 @@ def executor_faults(namespace: NamespaceState, record: Executor) -> list[str]:
     rules = (
         (record.predecessor != record.incarnation, "waits for itself"),
         (record.evicted or over is None, f"on record although {over}"),
+        (record.id not in namespace.reservations, "is back, and shards are still kept for it"),
     )
     return [what for holds, what in rules if not holds]
 
@@ -78,6 +79,11 @@ def shard_faults(namespace: NamespaceState, shard: Shard) -> list[str]:
             (shard.state is ShardState.PARKED)
             == (shard.fate is Fate.PARKED and shard.executor is None),
             f"{shard.state} with fate {shard.fate}",
+        ),
+        (
+            shard.reserved is None
+            or (shard.state is ShardState.VACANT and shard.reserved in namespace.reservations),
+            f"{shard.state} and kept for {shard.reserved}",
         ),
         (
             shard.fate is not Fate.RETIRED or shard.state is ShardState.RELEASING,

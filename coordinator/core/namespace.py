@@ -5,12 +5,14 @@ ring and the revision. Nothing here decides whether a change is right.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from weakref import WeakSet
 
 from coordinator.core.events import Event, EventRing
+from coordinator.core.image import NamespaceImage
 from coordinator.core.routing import ChangeRing
+from coordinator.core.sets import duty, parties, standing
 from coordinator.core.types import (
     HANDOFF_STATES,
     CloseCause,
@@ -19,6 +21,7 @@ from coordinator.core.types import (
     Executor,
     ExecutorStatus,
     Namespace,
+    Reservation,
     Shard,
     ShardState,
     TargetKind,
@@ -37,28 +40,13 @@ AssignmentState = Literal["run", "prepare", "release"]
 ExecutorView = Literal["active", "cordoned", "draining", "drained"]
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceImage:
-    """All of a namespace that a snapshot holds; indices are made again from it."""
-
-    info: Namespace
-    revision: int
-    shards: Sequence[Shard]
-    executors: tuple[Executor, ...]
-    drains: tuple[Drain, ...]
-    cordons: tuple[Cordon, ...]
-    closed: tuple[tuple[str, str, CloseCause], ...]
-    events: tuple[Event, ...] = ()
-    forgotten: int = 0
-    """The newest event that fell out."""
-
-
 class NamespaceState:
     """The tables of one namespace. Read them freely; only `commit` writes."""
 
     __slots__ = (
         "_incoming",
         "_owned",
+        "_reserved",
         "_set_revision",
         "_views",
         "closed",
@@ -69,6 +57,7 @@ class NamespaceState:
         "in_flight",
         "info",
         "pinned",
+        "reservations",
         "revision",
         "ring",
         "shards",
@@ -83,13 +72,16 @@ class NamespaceState:
         self.drains: dict[Target, Drain] = {}
         self.cordons: dict[Target, Cordon] = {}
         self.closed: dict[tuple[str, str], CloseCause] = {}
+        self.reservations: dict[str, Reservation] = {}
         self.vacant: dict[str, None] = {}
+        """Keys of the shards that may be placed: those kept for somebody are not among them."""
         self.in_flight: dict[str, None] = {}
         self.pinned: dict[str, None] = {}
         self.ring = ChangeRing(revision)
         self.events = EventRing()
         self._owned: dict[str, dict[str, None]] = {}
         self._incoming: dict[str, dict[str, None]] = {}
+        self._reserved: dict[str, dict[str, None]] = {}
         self._set_revision: dict[str, int] = {}
         self._views: WeakSet[ShardsView] = WeakSet()
 
@@ -102,6 +94,10 @@ class NamespaceState:
     def incoming(self, executor: str) -> Mapping[str, None]:
         """Keys of the shards whose open handoff leads to the executor."""
         return self._incoming.get(executor, {})
+
+    def reserved(self, executor: str) -> Mapping[str, None]:
+        """Keys of the vacant shards that are kept for the executor."""
+        return self._reserved.get(executor, {})
 
     @property
     def has_owners(self) -> bool:
@@ -120,18 +116,26 @@ class NamespaceState:
             (TargetKind.HOST, executor.profile.host)
         )
 
+    def return_window_s(self, executor: Executor) -> float:
+        """For how long its shards are to be kept for an executor that leaves; 0 for not at all."""
+        profile = executor.profile
+        if profile.status is not ExecutorStatus.LEAVING or self.drain_of(executor) is not None:
+            return 0.0
+        return min(profile.back_within_s, self.info.policy.return_window_s)
+
     def is_emptied(self, executor: Executor) -> bool:
-        """Whether the executor's shards are owed elsewhere: it is drained or says it leaves."""
-        return (
-            executor.profile.status is ExecutorStatus.LEAVING or self.drain_of(executor) is not None
-        )
+        """Whether the executor's shards are owed elsewhere: it is drained, or leaves for good."""
+        if executor.profile.status is ExecutorStatus.LEAVING:
+            return self.return_window_s(executor) <= 0.0
+        return self.drain_of(executor) is not None
 
     def accepts(self, executor: Executor) -> bool:
         """Whether the executor may be given shards."""
         return (
             executor.predecessor is None
             and not executor.evicted
-            and not self.is_emptied(executor)
+            and executor.profile.status is not ExecutorStatus.LEAVING
+            and self.drain_of(executor) is None
             and self.cordon_of(executor) is None
         )
 
@@ -140,7 +144,8 @@ class NamespaceState:
         if self.is_emptied(executor):
             busy = self.owned(executor.id) or self.incoming(executor.id)
             return "draining" if busy else "drained"
-        return "active" if self.cordon_of(executor) is None else "cordoned"
+        is_leaving = executor.profile.status is ExecutorStatus.LEAVING
+        return "cordoned" if is_leaving or self.cordon_of(executor) is not None else "active"
 
     def covered(self, target: Target) -> list[Executor]:
         """The executors a drain or cordon of `target` covers now, by id."""
@@ -199,6 +204,7 @@ class NamespaceState:
             self.pinned,
             *self._owned.values(),
             *self._incoming.values(),
+            *self._reserved.values(),
         ]
 
     # -- changing ------------------------------------------------------------------------
@@ -213,7 +219,7 @@ class NamespaceState:
             del self.closed[next(iter(self.closed))]
         touched = self._commit_shards(draft.shards, draft.drains)
         for executor, record in draft.executors.items():
-            if _standing(record) != _standing(self.executors.get(executor)):
+            if standing(record) != standing(self.executors.get(executor)):
                 touched[executor] = None
         renamed = dict.fromkeys(draft.executors)
         for target in (*draft.drains, *draft.cordons):
@@ -221,6 +227,7 @@ class NamespaceState:
         _merge(self.executors, draft.executors)
         _merge(self.drains, draft.drains)
         _merge(self.cordons, draft.cordons)
+        _merge(self.reservations, draft.reservations)
         for executor in draft.executors:
             if executor not in self.executors:
                 self._set_revision.pop(executor, None)
@@ -242,8 +249,8 @@ class NamespaceState:
             old = self.shards.get(key)
             for view in views:
                 view.keep(key, old)
-            if _duty(old) != _duty(shard):
-                touched.update(dict.fromkeys((*_parties(old), *_parties(shard))))
+            if duty(old) != duty(shard):
+                touched.update(dict.fromkeys((*parties(old), *parties(shard))))
             if old is not None:
                 self._unindex(old)
                 if old.executor is not None and (shard is None or shard.executor != old.executor):
@@ -272,7 +279,9 @@ class NamespaceState:
             self._owned.setdefault(shard.executor, {})[key] = None
         if shard.target is not None:
             self._incoming.setdefault(shard.target, {})[key] = None
-        if shard.state is ShardState.VACANT:
+        if shard.reserved is not None:
+            self._reserved.setdefault(shard.reserved, {})[key] = None
+        elif shard.state is ShardState.VACANT:
             self.vacant[key] = None
         elif shard.state in HANDOFF_STATES:
             self.in_flight[key] = None
@@ -281,7 +290,11 @@ class NamespaceState:
 
     def _unindex(self, shard: Shard) -> None:
         key = shard.key
-        for index, executor in ((self._owned, shard.executor), (self._incoming, shard.target)):
+        for index, executor in (
+            (self._owned, shard.executor),
+            (self._incoming, shard.target),
+            (self._reserved, shard.reserved),
+        ):
             if executor is not None:
                 keys = index[executor]
                 del keys[key]
@@ -316,6 +329,7 @@ class NamespaceState:
             closed=tuple((e, i, cause) for (e, i), cause in self.closed.items()),
             events=tuple(self.events),
             forgotten=self.events.forgotten,
+            reservations=tuple(self.reservations.values()),
         )
 
     @classmethod
@@ -323,16 +337,25 @@ class NamespaceState:
         """The namespace a snapshot holds, indices made again."""
         state = cls(image.info, image.revision)
         state.events.forgotten = image.forgotten
-        state.load_others(image.executors, image.drains, image.cordons, image.closed, image.events)
+        state.load_others(
+            executors=image.executors,
+            drains=image.drains,
+            cordons=image.cordons,
+            closed=image.closed,
+            reservations=image.reservations,
+            events=image.events,
+        )
         state.load(image.shards)
         return state
 
     def load_others(
         self,
+        *,
         executors: Iterable[Executor] = (),
         drains: Iterable[Drain] = (),
         cordons: Iterable[Cordon] = (),
         closed: Iterable[tuple[str, str, CloseCause]] = (),
+        reservations: Iterable[Reservation] = (),
         events: Iterable[Event] = (),
     ) -> None:
         """Put in records that are not there yet, before anybody reads this namespace."""
@@ -343,31 +366,13 @@ class NamespaceState:
         self.cordons.update(((c.kind, c.target), c) for c in cordons)
         self.closed.update(((e, i), cause) for e, i, cause in closed)
         self.events.load(events)
+        self.reservations.update((r.executor, r) for r in reservations)
 
     def load(self, shards: Iterable[Shard]) -> None:
         """The same of shards."""
         for shard in shards:
             self.shards[shard.key] = shard
             self._index(shard)
-
-
-def _duty(shard: Shard | None) -> tuple[object, ...] | None:
-    """All of a shard that executors' sets show."""
-    if shard is None:
-        return None
-    return (shard.executor, shard.epoch, shard.state, shard.target, shard.is_warm)
-
-
-def _parties(shard: Shard | None) -> list[str]:
-    """The executors in whose sets a shard stands or may stand."""
-    if shard is None:
-        return []
-    return [executor for executor in (shard.executor, shard.target) if executor is not None]
-
-
-def _standing(record: Executor | None) -> tuple[str, str | None, bool] | None:
-    """All of an executor that decides whether it has a set at all."""
-    return None if record is None else (record.incarnation, record.predecessor, record.evicted)
 
 
 _Key = TypeVar("_Key")

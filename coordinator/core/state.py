@@ -23,8 +23,9 @@ from coordinator.core.commands import (
     Refused,
 )
 from coordinator.core.draft import Draft
+from coordinator.core.image import NamespaceImage
 from coordinator.core.invariants import namespace_faults
-from coordinator.core.namespace import NamespaceImage, NamespaceState
+from coordinator.core.namespace import NamespaceState
 from coordinator.core.rules import decide
 from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, Namespace, NamespaceKind, Shard
 

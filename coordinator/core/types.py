@@ -164,6 +164,15 @@ class Policy:
     initial_hold_s: float = 5.0
     """The first assignment waits for a quiet period this long after the last join, so that
     the first executors up do not take everything."""
+    return_window_s: float = 30.0
+    """The longest that shards are kept for an executor that said when it will be back: an ordinary
+    restart fits in, and for callers of its shards it is still an outage to sit out."""
+    join_ramp_ratio: float = 0.25
+    """Share of its fair load that an executor which joined with nothing may be sent in each budget
+    window: it is warm and full after four of them."""
+    mixed_version_hold_s: float = 600.0
+    """How long executors of differing versions are taken for a deploy under way: ten minutes see
+    most of them through, and a canary left standing is not mistaken for one for ever."""
     drain_in_flight: int = 64
     """Open handoffs for drains at a time, beside the balancer's own budget."""
     max_shards: int = 1_000_000
@@ -181,6 +190,8 @@ class ExecutorProfile:
     version: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     status: ExecutorStatus = ExecutorStatus.ACTIVE
+    back_within_s: float = 0.0
+    """Of one that leaves: it means to be back so soon that its shards can wait. 0: it is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +207,21 @@ class Executor:
     that lease has run out. None when there is nothing to wait for."""
     evicted: bool = False
     """Closed by an operator; its shards move when its lease has run out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """An executor went and said when it will be back: its shards are kept for it meanwhile."""
+
+    executor: str
+    incarnation: str
+    """The one that went."""
+    host: str
+    version: str
+    window_s: float
+    """Every leader counts it from when it first saw the reservation."""
+    since_ms: int
+    """Wall clock; for people, never compared by a rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +246,8 @@ class Shard:
     fate: Fate | None = None
     """Parked or retired by an operator, at once or as soon as its owner has stopped it."""
     pin: str | None = None
+    reserved: str | None = None
+    """The executor for which it is kept while that restarts; only of a vacant shard."""
     cause: Cause = Cause.PLACED
     next_cause: Cause | None = None
     """Why it is being moved, while a handoff is open."""
@@ -287,6 +315,9 @@ class Namespace:
     """The longest lease that an executor may have been promised and not yet outlived. It stays
     above `policy.lease_ttl_s` after a decrease until the leader settles it."""
     policy_version: int = 1
+    newest_version: str = ""
+    """The version that executors are being brought to: of the last one that came with another
+    version than the same name ran before."""
     pause: Pause | None = None
 
 

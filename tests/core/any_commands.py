@@ -69,10 +69,12 @@ _POOLS: dict[str, Sequence[Any]] = {
         for most in (1_000_000, 3, 0)
     ),
     "profile": tuple(
-        ExecutorProfile(host=host, status=status)
-        for status in 5 * (ExecutorStatus.ACTIVE,) + (ExecutorStatus.LEAVING,)
-        for host in HOSTS
+        ExecutorProfile(host=host, status=status, back_within_s=back_within_s, version=version)
+        for status, back_within_s in 6 * ((ExecutorStatus.ACTIVE, 0.0),)
+        + ((ExecutorStatus.LEAVING, 0.0), (ExecutorStatus.LEAVING, 9.0))
+        for host, version in zip(HOSTS, ("v1", "v2"), strict=True)
     ),
+    "reserve_s": (5.0, 0.0, -1.0),
 }
 _EPOCHS = (PRESENT,) * 6 + (BEFORE, 7, 2**53)
 
@@ -183,7 +185,10 @@ def _aim_incarnations(command: c.Command, state: ClusterState) -> c.Command:
     if namespace is not None:
         record = namespace.executors.get(getattr(command, "executor", ""))
     names = {NOW: "1", OLD: "2"}
-    if record is not None:
+    if namespace is not None and isinstance(command, c.EndReservation):
+        kept = namespace.reservations.get(command.executor)
+        names[NOW] = "1" if kept is None else kept.incarnation
+    elif record is not None:
         names = {NOW: record.incarnation, OLD: record.predecessor or "none"}
     fields = ("incarnation", "predecessor", "predecessor_dead")
     present = {name: getattr(command, name) for name in fields if hasattr(command, name)}

@@ -149,8 +149,8 @@ def update(executor: str, incarnation: str = "", **changes: Any) -> c.UpdateExec
     )
 
 
-def leaving(executor: str) -> c.UpdateExecutor:
-    return update(executor, status=ExecutorStatus.LEAVING)
+def leaving(executor: str, back_within_s: float = 0.0) -> c.UpdateExecutor:
+    return update(executor, status=ExecutorStatus.LEAVING, back_within_s=back_within_s)
 
 
 def inherit(executor: str, predecessor: str = "") -> c.InheritShards:
@@ -171,6 +171,7 @@ def close(
     *placements: tuple[str, str],
     incarnation: str = "",
     cause: CloseCause = CloseCause.EXPIRED,
+    reserve_s: float = 0.0,
 ) -> c.CloseIncarnation:
     return c.CloseIncarnation(
         namespace=NS,
@@ -179,6 +180,19 @@ def close(
         cause=cause,
         placements=tuple(Placement(*one) for one in placements),
         at_ms=AT_MS,
+        reserve_s=reserve_s,
+    )
+
+
+def go(state: ClusterState, executor: str, back_within_s: float = 30.0) -> c.Applied:
+    """The executor says that it will be back, stops everything and is gone."""
+    applied(state, leaving(executor, back_within_s))
+    return applied(state, close(executor, cause=CloseCause.LEFT, reserve_s=back_within_s))
+
+
+def end_reservation(executor: str, incarnation: str = "") -> c.EndReservation:
+    return c.EndReservation(
+        namespace=NS, executor=executor, incarnation=incarnation or f"{executor}-1", at_ms=AT_MS
     )
 
 

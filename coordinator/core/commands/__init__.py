@@ -15,6 +15,7 @@ from coordinator.core.commands.cluster import (
 )
 from coordinator.core.commands.executors import (
     CloseIncarnation,
+    EndReservation,
     EvictExecutor,
     InheritShards,
     JoinExecutor,
@@ -68,6 +69,7 @@ __all__ = [
     "DeleteNamespace",
     "EndCordon",
     "EndDrain",
+    "EndReservation",
     "Entry",
     "EvictExecutor",
     "FinishOverdue",
@@ -104,6 +106,7 @@ NamespaceCommand = (
     | InheritShards
     | EvictExecutor
     | CloseIncarnation
+    | EndReservation
     | AssignShards
     | StartHandoffs
     | AbortHandoffs

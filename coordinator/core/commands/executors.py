@@ -64,3 +64,16 @@ class CloseIncarnation:
     cause: CloseCause
     placements: tuple[Placement, ...]
     at_ms: int
+    reserve_s: float = 0.0
+    """For so long its other shards are kept for its next incarnation; 0: not at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndReservation:
+    """The executor that was to be back is not: its shards may go to anyone."""
+
+    namespace: str
+    executor: str
+    incarnation: str
+    """The one that went."""
+    at_ms: int

@@ -22,6 +22,7 @@ from coordinator.core.controller.losses import plan_losses
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_vacancies
 from coordinator.core.controller.promises import plan_settlement, settlement_at
+from coordinator.core.controller.returns import next_return, plan_returns
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
 from coordinator.core.types import Cause, Namespace
@@ -79,6 +80,7 @@ class Controller:
         """The first duty that has something to do: later ones look at its result."""
         return (
             plan_losses(namespace, mind, now, at_ms)
+            or plan_returns(namespace, mind, now, at_ms)
             or plan_settlement(namespace, mind, now)
             or plan_deadlines(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
@@ -89,6 +91,7 @@ class Controller:
     def _next_wake(self, namespace: NamespaceState, mind: Mind, now: float) -> float:
         times = [mind.next_pass_at, mind.leases.next_deadline(after=now)]
         times.append(next_deadline(namespace, mind, now))
+        times.append(next_return(namespace, mind, now))
         times.append(settlement_at(namespace, mind, now))
         if namespace.vacant:
             hold = hold_until(namespace, mind)
@@ -134,7 +137,7 @@ class Controller:
     def stood_still(self, gap_s: float) -> None:
         """The leader's own loop was paused: nobody's silence in that time counts."""
         for mind in self._minds.values():
-            mind.leases.add_pause(gap_s)
+            mind.stood_still(gap_s)
 
     def _follow(self, state: ClusterState, now: float) -> None:
         """Keep a mind for each namespace there is, under its present policy."""

@@ -42,7 +42,10 @@ def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
 
 
 def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: float) -> Seat:
-    """One executor as the planner sees it; a silent one is given nothing and not relieved."""
+    """One executor as the planner sees it; a silent one is given nothing and not relieved.
+
+    Nor is one relieved that leaves and will be back: its shards stay its own.
+    """
     policy = namespace.info.policy
     is_suspect = (mind.leases.silent_for(executor.id, now) or 0.0) > policy.lease_ttl_s / 2
     moving_out = sum(1 for key in namespace.owned(executor.id) if key in namespace.in_flight)
@@ -50,7 +53,10 @@ def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: floa
         executor=executor.id,
         capacity=executor.profile.capacity,
         is_open=namespace.accepts(executor) and not is_suspect,
-        is_source=not is_suspect and executor.predecessor is None and not executor.evicted,
+        is_source=not is_suspect
+        and executor.predecessor is None
+        and not executor.evicted
+        and namespace.return_window_s(executor) <= 0.0,
         in_flight=moving_out + len(namespace.incoming(executor.id)),
     )
 

@@ -7,6 +7,7 @@ incarnation and re-homing its heaviest shards is one command.
 from coordinator.core.commands import CloseIncarnation, Command, InheritShards
 from coordinator.core.controller.fleet import Fleet, owed_pieces, see
 from coordinator.core.controller.mind import Mind
+from coordinator.core.controller.returns import reserve_for_s
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import place
 from coordinator.core.types import CloseCause, Executor, Placement, Shard
@@ -46,7 +47,7 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     if gone:
         fleet = see(namespace, mind, now)
         commands += [
-            close_command(namespace, mind, fleet, record, cause=cause, at_ms=at_ms)
+            close_command(namespace, mind, fleet, record, cause=cause, now=now, at_ms=at_ms)
             for record, cause in gone
         ]
     return commands
@@ -72,15 +73,19 @@ def close_command(
     record: Executor,
     *,
     cause: CloseCause,
+    now: float,
     at_ms: int,
 ) -> CloseIncarnation:
     """Close one incarnation; its heaviest shards get their new owners with it.
 
-    Those on their way to an open executor arrive there.
+    Those on their way to an open executor arrive there, and those of one that will be back wait.
     """
     open_names = {seat.executor for seat in fleet.seats if seat.is_open}
     owned = [namespace.shards[key] for key in namespace.owned(record.id)]
     shards = [s for s in owned if s.fate is None and s.target not in open_names]
+    reserve_s = reserve_for_s(namespace, mind, record, cause, now)
+    if reserve_s > 0.0:
+        shards = [s for s in shards if s.pin not in (None, record.id)]
     return CloseIncarnation(
         namespace=namespace.info.name,
         executor=record.id,
@@ -88,6 +93,7 @@ def close_command(
         cause=cause,
         placements=tuple(fitting(homes_for(namespace, mind, fleet, shards, record.id))),
         at_ms=at_ms,
+        reserve_s=reserve_s,
     )
 
 

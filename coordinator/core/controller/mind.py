@@ -57,6 +57,8 @@ class Mind:
     stop after it have a deadline each."""
     overdue: dict[HandoffId, float] = field(default_factory=dict)
     """Since when each shard's lease alone is not renewed."""
+    away_since: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Since when this leader knows of each executor and incarnation whose shards are kept."""
     shortened: tuple[int, float] | None = None
     """The policy version under which leases were made shorter, and since when it is known."""
     last_pass: Pass | None = None
@@ -143,6 +145,12 @@ class Mind:
         loads = {key: held.load for key, held in shards.items() if key in owned}
         self.loads.fold(beat.executor, loads, [*loads, *missing], beat.received_at)
         self.reported[beat.executor] = frozenset(loads)
+
+    def stood_still(self, gap_s: float) -> None:
+        """The leader could hear nobody for so long: it counts against no one."""
+        self.leases.add_pause(gap_s)
+        for away in self.away_since:
+            self.away_since[away] += gap_s
 
     def joined(self, executor: str, now: float) -> None:
         """An incarnation of this executor has just been let in."""

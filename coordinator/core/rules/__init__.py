@@ -8,7 +8,7 @@ from typing import assert_never
 
 from coordinator.core import commands as c
 from coordinator.core.draft import Draft
-from coordinator.core.rules import executors, handoffs, operators, shards
+from coordinator.core.rules import executors, handoffs, operators, reservations, shards
 
 
 def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C901, PLR0911, PLR0912 - a table
@@ -24,6 +24,8 @@ def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C90
             return executors.evict(draft, command)
         case c.CloseIncarnation():
             return executors.close(draft, command)
+        case c.EndReservation():
+            return reservations.end(draft, command)
         case c.AssignShards():
             return handoffs.assign(draft, command)
         case c.StartHandoffs():

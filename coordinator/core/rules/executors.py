@@ -21,12 +21,14 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
+from coordinator.core.rules import reservations
 from coordinator.core.rules.handoffs import complete, keep
 from coordinator.core.types import (
     Cause,
     CloseCause,
     Executor,
     ExecutorStatus,
+    Shard,
     ShardState,
 )
 
@@ -49,12 +51,13 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
             return Refused(
                 Reason.QUOTA_EXCEEDED, f"the namespace holds {EXECUTORS_MAX} executors already"
             )
-        draft.executors[command.executor] = Executor(
+        record = Executor(
             id=command.executor,
             incarnation=command.incarnation,
             profile=command.profile,
             joined_at_ms=command.at_ms,
         )
+        draft.executors[record.id] = record
         draft.note(
             EventKind.EXECUTOR_JOINED,
             command.at_ms,
@@ -62,6 +65,9 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
             host=command.profile.host,
             detail=command.incarnation,
         )
+        kept = draft.base.reservations.get(record.id)
+        _note_version(draft, "" if kept is None else kept.version, record.profile.version)
+        reservations.use(draft, record, command.at_ms)
         return Applied(resource=command.executor, created=True)
     if record.incarnation == command.incarnation:
         if record.evicted:
@@ -69,8 +75,19 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
         if record.profile != command.profile:
             draft.executors[command.executor] = replace(record, profile=command.profile)
         return Applied(resource=command.executor)
+    _note_version(draft, record.profile.version, command.profile.version)
     _supersede(draft, record, command)
     return Applied(resource=command.executor, created=True)
+
+
+def _note_version(draft: Draft, former: str, version: str) -> None:
+    """The version that came last is the one that is being rolled out, or back to.
+
+    A crash and restart of what ran before says nothing of that.
+    """
+    info = draft.base.info
+    if version not in ("", former, info.newest_version):
+        draft.info = replace(info, newest_version=version)
 
 
 def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
@@ -153,6 +170,11 @@ def update(draft: Draft, command: UpdateExecutor) -> Outcome:
 def evict(draft: Draft, command: EvictExecutor) -> Outcome:
     """Close an incarnation by order; the leader moves its shards when its lease has run out."""
     record = draft.executor(command.executor)
+    if record is None and command.executor in draft.base.reservations:
+        count = reservations.cancel(
+            draft, command.executor, command.at_ms, by=command.by, reason=command.reason
+        )
+        return Applied(resource=command.executor, count=count)
     if record is None:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
     if not record.evicted:
@@ -185,7 +207,10 @@ def close(draft: Draft, command: CloseIncarnation) -> Outcome:
     cause = Cause.LEAVING if command.cause is CloseCause.LEFT else Cause.LOST
     _note_end(draft, record, command.cause, command.at_ms)
     wanted = {placement.key: placement.executor for placement in command.placements}
-    _vacate(draft, record, wanted, cause, command.at_ms)
+    homeless = _vacate(draft, record, wanted, cause, command.at_ms)
+    if command.reserve_s > 0.0 and reservations.may_reserve(draft, record):
+        kept = [one for one in homeless if one.fate is None and one.pin in (None, record.id)]
+        reservations.reserve(draft, record, kept, command, cause)
     return Applied(resource=record.id, count=len(draft.shards))
 
 
@@ -211,11 +236,13 @@ def _note_end(draft: Draft, record: Executor, cause: CloseCause, at_ms: int) -> 
 
 def _vacate(
     draft: Draft, record: Executor, wanted: Mapping[str, str], cause: Cause, at_ms: int
-) -> None:
+) -> list[Shard]:
     """Take an executor off the record: what leads to it stays, what it owned goes on.
 
-    Each shard goes where it is wanted, else where its open handoff leads, else it turns vacant.
+    Each shard goes where it is wanted, else where its open handoff leads, else it turns vacant: of
+    these the records as they were are given back.
     """
+    homeless: list[Shard] = []
     draft.executors[record.id] = None
     for key in sorted(draft.base.incoming(record.id)):
         keep(draft, draft.base.shards[key], at_ms, why="the target is gone")
@@ -225,8 +252,10 @@ def _vacate(
         home = next((one for one in homes if one is not None and draft.is_open(one)), None)
         if home is None:
             draft.free(shard, cause)
+            homeless.append(shard)
         else:
             draft.grant(shard, home, cause, at_ms)
+    return homeless
 
 
 def closed(executor: str, incarnation: str, cause: CloseCause) -> Refused:

@@ -30,7 +30,7 @@ def assign(draft: Draft, command: AssignShards) -> Outcome:
     given: list[tuple[Shard, str]] = []
     for placement in command.placements:
         shard = draft.shard(placement.key)
-        if shard is None or shard.state is not ShardState.VACANT:
+        if shard is None or shard.state is not ShardState.VACANT or shard.reserved is not None:
             continue
         if draft.is_open(placement.executor):
             draft.grant(shard, placement.executor, command.cause, command.at_ms)

@@ -20,6 +20,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
+from coordinator.core.rules import reservations
 from coordinator.core.types import Cordon, Drain, Pause, TargetKind
 
 ORDERS_MAX: Final = 10_000
@@ -83,6 +84,9 @@ def start_drain(draft: Draft, command: StartDrain) -> Outcome:
         since_ms=command.at_ms,
     )
     _note_order(draft, EventKind.DRAIN_STARTED, command)
+    for name, kept in sorted(draft.base.reservations.items()):
+        if command.target == (name if command.kind is TargetKind.EXECUTOR else kept.host):
+            reservations.cancel(draft, name, command.at_ms, by=command.by, reason=command.reason)
     return Applied(resource=command.id, created=True)
 
 
@@ -181,7 +185,8 @@ def _differences(before: object, after: object, at: str = "") -> Iterator[str]:
 
 
 def _unknown_executor(draft: Draft, kind: TargetKind, target: str) -> Refused | None:
-    """A host may be named before its executors come; an executor must be there."""
-    if kind is TargetKind.EXECUTOR and draft.executor(target) is None:
+    """A host may be named before its executors come; an executor must be there, or be expected."""
+    is_known = draft.executor(target) is not None or target in draft.base.reservations
+    if kind is TargetKind.EXECUTOR and not is_known:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {target!r}")
     return None

@@ -109,10 +109,15 @@ def pin(draft: Draft, command: PinShard) -> Outcome:
     shard = draft.shard(command.key)
     if shard is None:
         return _missing(command.key)
-    if draft.executor(command.executor) is None:
+    is_away = command.executor in draft.base.reservations
+    if draft.executor(command.executor) is None and not is_away:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
     if (shard.pin, shard.pin_note) != (command.executor, command.note):
-        draft.put(shard.replace(pin=command.executor, pin_note=command.note))
+        pinned = shard.replace(pin=command.executor, pin_note=command.note)
+        if shard.reserved in (None, command.executor):
+            draft.put(pinned)
+        else:
+            draft.free(pinned, shard.cause)
         draft.note(
             EventKind.SHARD_PINNED,
             command.at_ms,

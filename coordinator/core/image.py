@@ -1,0 +1,32 @@
+"""All of a namespace at one moment, as a snapshot holds it. It knows no rule and no index."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.core.events import Event
+from coordinator.core.types import (
+    CloseCause,
+    Cordon,
+    Drain,
+    Executor,
+    Namespace,
+    Reservation,
+    Shard,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceImage:
+    """All of a namespace that a snapshot holds; indices are made again from it."""
+
+    info: Namespace
+    revision: int
+    shards: Sequence[Shard]
+    executors: tuple[Executor, ...]
+    drains: tuple[Drain, ...]
+    cordons: tuple[Cordon, ...]
+    closed: tuple[tuple[str, str, CloseCause], ...]
+    reservations: tuple[Reservation, ...] = ()
+    events: tuple[Event, ...] = ()
+    forgotten: int = 0
+    """The newest event that fell out."""
