@@ -105,7 +105,7 @@ def test_hashing_counts_an_executor_named_twice_once() -> None:
 
 
 def counts(one: Fleet, **options: object) -> list[int]:
-    given = {"budget": 1000, **options}
+    given = {"stop_gap": 0.1, "budget": 1000, **options}
     moves = level_idle(one.seats, one.pieces, **given)  # type: ignore[arg-type]
     assert all(move.reason is MoveReason.LEVEL_IDLE for move in moves)
     after = carried_out(one.pieces, moves)
@@ -156,7 +156,8 @@ def test_idle_levelling_never_lifts_an_executor_above_the_hottest() -> None:
 
 
 def test_without_open_executors_nothing_is_levelled() -> None:
-    assert level_idle([Seat("a", is_open=False)], {"a": [Piece("x", 0.0)]}, budget=5) == ()
+    shut = [Seat("a", is_open=False)]
+    assert level_idle(shut, {"a": [Piece("x", 0.0)]}, stop_gap=0.1, budget=5) == ()
 
 
 def test_a_large_executor_may_hold_a_larger_pile() -> None:

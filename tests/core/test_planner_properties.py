@@ -111,8 +111,8 @@ def test_equal_inputs_in_any_order_give_equal_plans(
     options = {"start_gap": gaps[0], "stop_gap": gaps[1], "budget": budget, "per_executor": limit}
     first = settle(any_fleet.seats, any_fleet.pieces, **options)
     assert settle(seats, pieces, **options) == first
-    assert level_idle(seats, pieces, budget=budget) == level_idle(
-        any_fleet.seats, any_fleet.pieces, budget=budget
+    assert level_idle(seats, pieces, stop_gap=gaps[1], budget=budget) == level_idle(
+        any_fleet.seats, any_fleet.pieces, stop_gap=gaps[1], budget=budget
     )
 
 
@@ -142,6 +142,30 @@ def test_passes_without_cooldown_come_to_rest(
     else:
         raise AssertionError("still moving after 40 passes")
     assert plan.stop is not Stop.BUDGET
+
+
+_DUST = st.lists(st.sampled_from([0.0, 2e-5, 5e-5, 9e-5, 2e-4]), max_size=12)
+
+
+@SOME
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.3, 1.0, 2.5]), _DUST), min_size=2, max_size=5),
+    st.sampled_from([0.1, 0.006]),
+)
+@example([(1.0, [5e-5] * 12), (0.3, [5e-5]), (2.5, [])], 0.006)
+def test_levelling_by_load_and_by_count_come_to_rest_together(
+    executors: list[tuple[float, list[float]]], gap: float
+) -> None:
+    one = fleet(**{f"e{at}": [heavy, *dust] for at, (heavy, dust) in enumerate(executors)})
+    pieces = one.pieces
+    for _ in range(60):
+        moves = settle(one.seats, pieces, start_gap=gap, stop_gap=gap, budget=50).moves
+        moves = moves or level_idle(one.seats, pieces, stop_gap=gap, budget=50)
+        if not moves:
+            break
+        pieces = carried_out(pieces, moves)
+    else:
+        raise AssertionError("still moving after 60 passes")
 
 
 @SOME
@@ -257,7 +281,7 @@ def test_levelling_idle_shards_moves_only_idle_ones_and_never_lifts_the_hottest(
     any_fleet: Fleet, budget: int, limit: int | None
 ) -> None:
     seats, pieces = any_fleet.seats, any_fleet.pieces
-    moves = level_idle(seats, pieces, budget=budget, per_executor=limit)
+    moves = level_idle(seats, pieces, stop_gap=0.1, budget=budget, per_executor=limit)
     assert len(moves) <= budget
     open_seats = [seat for seat in seats if seat.is_open]
     held = {one.key for own in pieces.values() for one in own if not one.is_movable}

@@ -87,6 +87,10 @@ def make_plan(namespace: NamespaceState, mind: Mind, now: float) -> Plan:
     if plan.moves or plan.stop is Stop.BUDGET:
         return plan
     idle = level_idle(
-        fleet.seats, pieces, budget=budget, per_executor=balancer.max_in_flight_per_executor
+        fleet.seats,
+        pieces,
+        stop_gap=balancer.stop_gap,
+        budget=budget,
+        per_executor=balancer.max_in_flight_per_executor,
     )
     return replace(plan, moves=idle)

@@ -9,7 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from math import fsum
+from math import fsum, inf
 
 from coordinator.core.planner.records import Piece, Seat
 
@@ -81,6 +81,32 @@ class Board:
     def utilisation(self, at: int) -> float:
         """Load over capacity of seat number `at`."""
         return self.loads[at] / self.capacities[at]
+
+    @property
+    def load_mean(self) -> float:
+        """Load of a mean open executor."""
+        return self.total / self.open_count
+
+    @property
+    def unit(self) -> float:
+        """The potential that counts as 1: the same share of it means the same in every fleet."""
+        room = fsum(seat.capacity for seat in self.seats if seat.is_open)
+        return self.load_mean**2 * self.open_count / room
+
+    @property
+    def apart(self) -> float:
+        """Utilisation of the hottest source above that of the coldest target."""
+        if not self.sources or not self.targets:
+            return 0.0
+        return max(0.0, self.sources[-1][0] - self.targets[0][0])
+
+    def weightless(self, stop_gap: float) -> float:
+        """Shards up to this load no descent to that gap would ever move for their load.
+
+        A shard of load w gains less than 2 w apart, and nobody gets further apart in a descent.
+        """
+        apart = self.apart
+        return stop_gap**2 / 2.0 * self.unit / (2.0 * apart) if apart > 0.0 else inf
 
     def hottest_source(self) -> str:
         """Name of the hottest seat that may be relieved; empty if there is none."""

@@ -6,8 +6,6 @@ search gives up, all are tried once more, for what is coldest has changed meanwh
 of budgets or limits.
 """
 
-from math import inf
-
 from coordinator.core.planner.board import Board
 from coordinator.core.planner.records import Stop
 from coordinator.core.planner.steps import Pricing, Step, best_step
@@ -26,17 +24,9 @@ class Descent:
         # has a larger factor than two of the largest capacity.
         self._reach = max(board.capacities) / 2.0
 
-    def leave_out_lighter_than(self, floor: float) -> None:
-        """Never look at shards that could not score `floor` by themselves: most of all shards.
-
-        A shard of load w gains less than 2 w apart, and nobody gets further apart in a descent.
-        """
-        apart = self._apart()
-        self.board.lightest = floor / (2.0 * apart) if apart > 0.0 else inf
-
     def most_to_gain(self) -> float:
         """What the best imaginable step of the hottest source could take off the potential."""
-        return self._apart() ** 2 * self._reach
+        return self.board.apart**2 * self._reach
 
     def next_step(self, floor: float, *, has_swaps: bool) -> Step | Stop:
         """A step that scores above `floor`, or why there is none."""
@@ -60,13 +50,6 @@ class Descent:
         """Try everyone again: for another floor, or now with swaps."""
         self._retired.clear()
         self._is_outdated = False
-
-    def _apart(self) -> float:
-        """Utilisation of the hottest source above that of the coldest target."""
-        board = self.board
-        if not board.sources:
-            return 0.0
-        return max(0.0, board.sources[-1][0] - board.targets[0][0])
 
     def _sweep(self, floor: float, *, has_swaps: bool) -> Step | Stop:
         board = self.board

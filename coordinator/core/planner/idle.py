@@ -20,25 +20,29 @@ def level_idle(
     seats: Iterable[Seat],
     pieces_by_executor: Mapping[str, Sequence[Piece]],
     *,
+    stop_gap: float,
     budget: int,
     per_executor: int | None = None,
 ) -> tuple[Move, ...]:
     """At most `budget` moves of idle shards, from the largest piles to the smallest.
 
-    Counts are taken per capacity, on executors that are open; held shards count and stay.
+    Counts are taken per capacity, on executors that are open; held shards count and stay. Idle is
+    only what a descent to `stop_gap` would leave alone, or the two would send it to and fro.
     """
     board = Board(seats, pieces_by_executor)
-    return _Piles(board, per_executor).level(budget) if board.open_count else ()
+    if not board.open_count:
+        return ()
+    idle_to = min(board.load_mean * IDLE_RATIO, board.weightless(stop_gap))
+    return _Piles(board, idle_to, per_executor).level(budget)
 
 
 class _Piles:
     """How many idle shards lie on each open executor, and which of them may go."""
 
-    def __init__(self, board: Board, per_executor: int | None) -> None:
+    def __init__(self, board: Board, idle_to: float, per_executor: int | None) -> None:
         self._board = board
         self._limit = per_executor
         self._seats = [at for at, seat in enumerate(board.seats) if seat.is_open]
-        idle_to = board.total / board.open_count * IDLE_RATIO
         idle = [[one for one in pieces if one.load <= idle_to] for pieces in board.pieces]
         self._counts = [len(pieces) for pieces in idle]
         self._free = [

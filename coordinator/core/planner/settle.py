@@ -11,7 +11,6 @@ order. Must not know why a shard is held in place, nor when passes are made.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import fsum
 
 from coordinator.core.planner.blocked import why_blocked
 from coordinator.core.planner.board import Board
@@ -68,12 +67,11 @@ def settle(
         return Plan((), Stop.NO_EXECUTORS, blocked, before, before, bound)
     if board.total <= 0.0:
         return Plan((), Stop.LEVEL, None, before, before, bound)
-    load_mean = board.total / board.open_count
-    open_room = fsum(seat.capacity for seat in board.seats if seat.is_open)
-    unit = load_mean**2 * board.open_count / open_room
+    unit = board.unit
+    board.lightest = board.weightless(stop_gap)
     floors = (max(start_gap, stop_gap) ** 2 / 2.0 * unit, stop_gap**2 / 2.0 * unit)
     admission = Admission(board.twin(), per_executor, ramps or {}, unit)
-    descent = Descent(board, Pricing(load_mean, load_cost, cold), quiet_mark)
+    descent = Descent(board, Pricing(board.load_mean, load_cost, cold), quiet_mark)
     stop = _descend(descent, admission, floors, max(0, budget))
     return Plan(
         moves=tuple(admission.moves),
@@ -91,7 +89,6 @@ def _descend(
 ) -> Stop:
     """Offer step after step to `admission`; says why no more came."""
     start_floor, floor = floors
-    descent.leave_out_lighter_than(floor)
     gate = descent.next_step(start_floor, has_swaps=True)
     descent.reconsider()
     if isinstance(gate, Stop):
