@@ -25,7 +25,6 @@ from bench.moves.calls import Caller
 from bench.moves.fleet import NAMESPACE, ServedFleet
 from bench.processes import Processes
 from bench.rows import Bar, Row, lower_is_better, missed, percentile, progress, publish
-from client import Router
 
 EXECUTORS: Final = 4
 SHARDS: Final = 60
@@ -65,22 +64,20 @@ async def run(folder: Path, moves: int, *, has_journal: bool) -> Findings:
             executors=EXECUTORS,
             keys=[f"shard-{number}" for number in range(SHARDS)],
         )
-        async with fleet.started(POLICY) as router, aiohttp.ClientSession() as session:
-            caller = Caller(router, session)
+        async with fleet.started(POLICY), aiohttp.ClientSession() as session:
+            caller = Caller(fleet.router, session)
             for number in range(moves):
-                await one_move(fleet, router, caller, number, found)
+                await one_move(fleet, caller, number, found)
                 if (number + 1) % 100 == 0:
                     p50 = percentile(sorted(found.pauses_s), 0.5)
                     progress(f"{number + 1} of {moves} moves  median pause {p50 * 1000:.1f} ms")
     return found
 
 
-async def one_move(
-    fleet: ServedFleet, router: Router, caller: Caller, number: int, found: Findings
-) -> None:
+async def one_move(fleet: ServedFleet, caller: Caller, number: int, found: Findings) -> None:
     """Move one shard to the next executor and call it all the while."""
     key = fleet.keys[number % len(fleet.keys)]
-    owner = router.owner(key)
+    owner = fleet.router.owner(key)
     if owner is None:
         found.faults.append(f"{key} has no owner")
         return

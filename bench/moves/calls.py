@@ -1,11 +1,14 @@
 """Calls of shards, as the clients of a sharded service make them.
 
-Decides whom a call is sent to, and what is done when it is refused: the next owner is asked, and
-how often that was needed is kept. Must not know why shards move.
+Decides whom a call is sent to, what is done when it is refused (the next owner is asked), and how
+often all shards are called. Must not know why shards move.
 """
 
 import asyncio
-from dataclasses import dataclass
+import contextlib
+import random
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
@@ -87,3 +90,48 @@ class Caller:
         if owner.moving_to is not None:
             return (owner.moving_to, owner.moving_to_address), owner.epoch + 1
         return None, refused
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Calls of random shards at an even pace, each beginning when it is due."""
+
+    caller: Caller
+    keys: Sequence[str]
+    per_s: float
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
+    calls: list[Call] = field(default_factory=list)
+
+    @contextlib.asynccontextmanager
+    async def flowing(self) -> AsyncIterator["Traffic"]:
+        """Calls go out until the end, and then each is waited for."""
+        under_way: set[asyncio.Task[None]] = set()
+        source = asyncio.create_task(self._send(under_way))
+        try:
+            yield self
+        finally:
+            source.cancel()
+            await asyncio.gather(source, return_exceptions=True)
+            await asyncio.gather(*under_way)
+
+    async def _send(self, under_way: set[asyncio.Task[None]]) -> None:
+        due = lease_now_s()
+        while True:
+            due += 1.0 / self.per_s
+            await asyncio.sleep(max(0.0, due - lease_now_s()))
+            task = asyncio.create_task(self._one(self.rng.choice(self.keys)))
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
+
+    async def _one(self, key: str) -> None:
+        self.calls.append(await self.caller.call(key))
+
+    @property
+    def failed(self) -> list[Call]:
+        """Those that nobody answered."""
+        return [call for call in self.calls if call.error]
+
+    @property
+    def sent_max(self) -> int:
+        """The most that one of them had to be sent."""
+        return max((call.sent for call in self.calls), default=0)

@@ -44,11 +44,14 @@ class ServedFleet:
         self.names = [f"executor-{number:02}" for number in range(executors)]
         self.keys = list(keys)
         self.operator = Operator(nodes.urls)
+        self.router = Router(nodes.urls, namespace=NAMESPACE, on_change=self._look)
+        self.owners: dict[str, list[str]] = {key: [] for key in self.keys}
+        """Who owned each shard, one after the other, by the routing table."""
         self._task = task or Task(name="", host="", urls=nodes.urls, namespace=NAMESPACE)
 
     @contextlib.asynccontextmanager
-    async def started(self, policy: Mapping[str, Any]) -> AsyncIterator[Router]:
-        """All of it up and every shard owned; gives a router that follows."""
+    async def started(self, policy: Mapping[str, Any]) -> AsyncIterator[None]:
+        """All of it up and every shard owned."""
         try:
             await self.nodes.start_all()
             await self.operator.create_namespace(NAMESPACE, kind="open", policy=policy)
@@ -56,9 +59,9 @@ class ServedFleet:
                 await self.start_executor(name)
             await self.until_joined(self.names)
             await self.operator.declare_shards(NAMESPACE, self.keys)
-            async with Router(self.nodes.urls, namespace=NAMESPACE) as router:
-                await self.until(lambda: len(router) == len(self.keys), "every shard is owned")
-                yield router
+            async with self.router:
+                await self.until(lambda: all(self.owners.values()), "every shard is owned")
+                yield
         finally:
             await self.operator.close()
             await self.nodes.close()
@@ -71,6 +74,16 @@ class ServedFleet:
         await self.processes.start(
             name, [sys.executable, "-m", "bench.moves.served", msgspec.json.encode(task).decode()]
         )
+
+    def _look(self) -> None:
+        for key, owner in self.router.owners().items():
+            if self.owners[key][-1:] != [owner.executor]:
+                self.owners[key].append(owner.executor)
+
+    @property
+    def moves(self) -> dict[str, int]:
+        """How often each shard came to another executor."""
+        return {key: len(owners) - 1 for key, owners in self.owners.items()}
 
     async def until_joined(self, names: Sequence[str]) -> None:
         """Wait until these are on record and accept shards; raises TimeoutError."""
