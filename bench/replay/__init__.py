@@ -1,0 +1,1 @@
+"""Balancing over time: real load series replayed under each rule."""
