@@ -1,9 +1,10 @@
 """The routing table that a router keeps.
 
 Decides what an answer changes in it and which answers are dropped. Pure; it must not know HTTP,
-clocks or waiting.
+clocks or waiting. Answers come on one thread; owners may be asked for on any.
 """
 
+import threading
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,9 @@ class RoutingTable:
         self._moving: dict[str, str] = {}
         self._parked: set[str] = set()
         self._built: dict[str, Owner] = {}  # answers that were given since the last change
+        # Held while a change is taken in and while an owner is built from it: one built from what
+        # was there before must not be kept after.
+        self._changing: Final = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -60,13 +64,14 @@ class RoutingTable:
         is_same_cluster = self.cursor is not None and self.cursor.cluster_id == cursor.cluster_id
         if is_same_cluster and self.cursor is not None and cursor.revision < self.cursor.revision:
             return False
-        if answer.kind == "snapshot":
-            self._replace(answer)
-        elif is_same_cluster:
-            self._merge(answer)
-        else:
+        if answer.kind != "snapshot" and not is_same_cluster:
             return False  # a delta of another cluster says nothing about this table
-        self.cursor = cursor
+        with self._changing:
+            if answer.kind == "snapshot":
+                self._replace(answer)
+            else:
+                self._merge(answer)
+            self.cursor = cursor
         return True
 
     def _replace(self, answer: RoutingAnswer) -> None:
@@ -101,24 +106,24 @@ class RoutingTable:
         self._built.pop(key, None)
 
     def _build(self, key: str) -> Owner | None:
-        row = self._owners.get(key)
-        if row is None:
-            return None
-        executor, epoch = row
-        place = self._executors.get(executor, _UNKNOWN)
-        moving_to = self._moving.get(key)
-        owner = Owner(
-            key=key,
-            executor=executor,
-            epoch=epoch,
-            address=place.address,
-            host=place.host,
-            zone=place.zone,
-            moving_to=moving_to,
-            moving_to_address=self._executors.get(moving_to or "", _UNKNOWN).address,
-        )
-        self._built[key] = owner
-        return owner
+        with self._changing:
+            row = self._owners.get(key)
+            if row is None:
+                return None
+            executor, epoch = row
+            place = self._executors.get(executor, _UNKNOWN)
+            moving_to = self._moving.get(key)
+            owner = self._built[key] = Owner(
+                key=key,
+                executor=executor,
+                epoch=epoch,
+                address=place.address,
+                host=place.host,
+                zone=place.zone,
+                moving_to=moving_to,
+                moving_to_address=self._executors.get(moving_to or "", _UNKNOWN).address,
+            )
+            return owner
 
     def prune(self) -> None:
         """Forget executors that own nothing and get nothing; snapshots leave them out anyway."""
