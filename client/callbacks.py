@@ -18,7 +18,8 @@ T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
 
-def _is_async(function: Callable[..., object]) -> bool:
+def is_async(function: Callable[..., object]) -> bool:
+    """Whether calling it gives an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
     )
@@ -26,7 +27,7 @@ def _is_async(function: Callable[..., object]) -> bool:
 
 async def called(function: Callable[P, Awaitable[T] | T], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a callback, plain or async; raises what it raises."""
-    if _is_async(function):
+    if is_async(function):
         result = function(*args, **kwargs)
     else:
         result = await _in_thread(function, *args, **kwargs)

@@ -5,6 +5,7 @@ which node is asked is decided in `endpoints`, how long to wait in `retry`.
 """
 
 import asyncio
+import math
 import random
 import time
 import uuid
@@ -56,6 +57,7 @@ class Connection:
         self._mint: Final = mint
         self._attempt_timeout_s: Final = attempt_timeout_s
         self._budget: Final = RetryBudget()
+        self.answered_at = -math.inf  # when a node last answered anything, by this clock
 
     async def __aenter__(self) -> Self:
         return self
@@ -144,6 +146,7 @@ class Connection:
             if not (failure.has_timed_out and is_cut_short):  # the caller's hurry is no fault of it
                 self._endpoints.observe_failure(url, self._monotonic())
             raise _no_answer(url, failure) from failure
+        self.answered_at = self._monotonic()
         if leader := response.headers.get("x-leader"):
             self._endpoints.observe_leader(leader, self._monotonic())
         if response.status in _OK_STATUSES or response.status == NOT_MODIFIED:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from client import calls, errors
+from client.callbacks import is_async
 from client.clock import lease_now_s
 from client.connection import Connection
 from client.keeper import ShardCallback, ShardCallbacks
@@ -42,6 +43,9 @@ _STOP_SHARE: Final = 0.3
 _DEREGISTER_TIMEOUT_S: Final = 2.0  # a courtesy: without it the lease runs out
 
 
+LeaseCallback = Callable[[LeaseState], object]
+
+
 class Executor:
     """Joins a namespace, runs the shards that it is given, and leaves.
 
@@ -58,7 +62,8 @@ class Executor:
     stops what nobody takes, and deregisters. When the coordinator ends the executor for good (a
     newer process under its name, an operator), the body is cancelled and `IncarnationClosed` is
     raised in its place. A lease that was lost and won again is no error: the shards stop, and
-    start again when they are assigned again. `on_lease` is told each change of the lease's state.
+    start again when they are assigned again. `on_lease` is told each change of the lease's state,
+    on the loop and before any other callback is called; it is a plain function and must not block.
     """
 
     def __init__(
@@ -78,7 +83,7 @@ class Executor:
         labels: Mapping[str, str] | None = None,
         token: str | None = None,
         loads: LoadsCallback | None = None,
-        on_lease: Callable[[LeaseState], object] | None = None,
+        on_lease: LeaseCallback | None = None,
         max_concurrent_callbacks: int = CONCURRENT_CALLBACKS_MAX,
         join_timeout_s: float = JOIN_TIMEOUT_S,
         leave_timeout_s: float = LEAVE_TIMEOUT_S,
@@ -113,7 +118,7 @@ class Executor:
             observe_state=self._tell_state,
             observe_fault=self._fail,
         )
-        self._on_lease: Final = on_lease
+        self._on_lease: Final = _plain(on_lease)
         self._tasks: list[asyncio.Task[None]] = []
         self._body: asyncio.Task[object] | None = None
         self._failure: BaseException | None = None
@@ -135,7 +140,7 @@ class Executor:
 
     @property
     def lease_state(self) -> LeaseState:
-        """CONNECTED, SUSPENDED or LOST."""
+        """CONNECTED, SUSPENDED, LOST or CONTINUED."""
         return self._parts.keeper.state
 
     @property
@@ -145,7 +150,7 @@ class Executor:
 
     def running(self) -> dict[str, int]:
         """The shards that were started and have not ended stopping, with their epochs."""
-        return self._parts.keeper.machine.held()
+        return self._parts.keeper.machine.running()
 
     # ------------------------------------------------------------------ joining and leaving
 
@@ -158,7 +163,9 @@ class Executor:
             self._parts.polls.run(),
             self._parts.acks.run(),
             self._parts.keeper.watch_lease(),
-            self._parts.loads.run(lambda: self._parts.beats.interval_s),
+            self._parts.loads.run(
+                lambda: self._parts.beats.interval_s, self._parts.keeper.observe_lease
+            ),
         ):
             self._watch(work)
         try:
@@ -267,9 +274,13 @@ class Executor:
             _log.warning("deregister_failed executor=%s error=%s", self.name, error)
 
     def _tell_state(self, state: LeaseState) -> None:
-        """User code hears of it in a turn of its own, where it cannot break what told it."""
-        if self._on_lease is not None:
-            asyncio.get_running_loop().call_soon(self._on_lease, state)
+        """User code hears of it at once, before anything follows from it."""
+        if self._on_lease is None:
+            return
+        try:
+            self._on_lease(state)
+        except Exception:  # noqa: BLE001 - whatever user code raises must not break what told it
+            _log.exception("callback_failed callback=on_lease state=%s", state.value)
 
     # ----------------------------------------------------------------------------- failures
 
@@ -312,3 +323,9 @@ class Executor:
         if closes:
             await self._parts.keeper.close()
             await self._parts.connection.close()
+
+
+def _plain(on_lease: LeaseCallback | None) -> LeaseCallback | None:
+    if on_lease is not None and is_async(on_lease):
+        raise TypeError("on_lease must be a plain function: nothing else goes on until it returns")
+    return on_lease

@@ -14,8 +14,7 @@ from typing import Final
 from client import calls, errors
 from client.connection import Connection, decoded_answer
 from client.keeper import ShardKeeper
-from client.lease import LeaseState
-from client.lifecycle import Cursor, Renewed
+from client.lifecycle import Cursor
 from client.profile import ExecutorProfile
 from client.protocol import Heartbeat, ProcessSignals
 from client.retry import full_jitter_s
@@ -63,6 +62,8 @@ class Heartbeats:
         self._sequence = 0
         self._is_joining = True
         self._is_leaving = False
+        self._goes_on = False  # what the namespace wants of who can reach no coordinator
+        self._silent_since: float | None = None  # the first try of those that nobody answered
         self._hurry: Final = asyncio.Event()
         self._signals: Final = _Signals(clock)
 
@@ -74,6 +75,17 @@ class Heartbeats:
     def hurry(self) -> None:
         """Send the next heartbeat now."""
         self._hurry.set()
+
+    def may_go_on(self) -> bool:
+        """Whether an executor whose lease runs out goes on.
+
+        Its namespace wants it so, and for at least one whole try no node has answered anything: a
+        node without a leader is a coordinator too, which is not reached by everybody.
+        """
+        since = self._silent_since
+        if not self._goes_on or since is None or self._connection.answered_at >= since:
+            return False
+        return self._clock() - since >= self._lease_ttl_s * _TRY_RATIO
 
     async def run(self) -> None:
         """Runs until the incarnation is closed for good or may not join; raises why."""
@@ -88,7 +100,7 @@ class Heartbeats:
                 failures += 1
                 wait_s = self._retry_s(closed, failures)
             except errors.ShardCoordinatorError as error:
-                self._note_failure(error, failures)
+                self._note_failure(error, failures, began_at)
                 failures += 1
                 wait_s = self._retry_s(error, failures)
             else:
@@ -122,15 +134,11 @@ class Heartbeats:
         self.interval_s = max(0.01, answer.heartbeat_interval_s)
         self.status = answer.status
         self._is_joining = False
-        keeper = self._keeper
-        # First what time has done while the answer was under way, then what the answer grants.
-        keeper.observe_lease()
-        keeper.lease.renew(sent_at, answer.lease_ttl_s, self.interval_s, answer.not_renewed)
-        keeper.acknowledge_report()
+        self._goes_on = answer.on_lease_loss == "continue"
+        self._silent_since = None
+        self._keeper.acknowledge_report()
         self._signals.acknowledge()
-        if keeper.state is LeaseState.CONNECTED:
-            keeper.observe_lease()
-            keeper.feed(Renewed(cursor, frozenset(answer.not_renewed)))
+        self._keeper.renew(sent_at, answer.lease_ttl_s, self.interval_s, cursor, answer.not_renewed)
         self.joined.set()
 
     def _report(self, now: float) -> Heartbeat:
@@ -168,11 +176,17 @@ class Heartbeats:
         self._keeper.open_incarnation()
         self._observe_incarnation()
 
-    def _note_failure(self, error: errors.ShardCoordinatorError, failures: int) -> None:
+    def _note_failure(
+        self, error: errors.ShardCoordinatorError, failures: int, sent_at: float
+    ) -> None:
         self.last_error = error
+        if self._silent_since is None or self._connection.answered_at >= self._silent_since:
+            self._silent_since = sent_at
         is_final = isinstance(error, errors.Refused) and error.reason != "stale_sequence"
-        if is_final and not isinstance(error, errors.RateLimited) and not self.joined.is_set():
-            raise error  # a wrong name, token or namespace: waiting does not cure it
+        if is_final and not isinstance(error, errors.RateLimited):
+            if not self.joined.is_set():
+                raise error  # a wrong name, token or namespace: waiting does not cure it
+            self._keeper.end_lease()
         level = logging.WARNING if failures == 0 else logging.DEBUG
         _log.log(
             level,

@@ -6,7 +6,8 @@ shards. It must not know HTTP.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import math
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -18,9 +19,12 @@ from client.lifecycle import (
     Adopt,
     CallbackEnded,
     Closed,
+    Cursor,
     Event,
     Lost,
     Prepare,
+    Renewed,
+    Revoke,
     Start,
     Stop,
     Suspended,
@@ -59,6 +63,7 @@ class ShardKeeper:
         clock: Callable[[], float],
         concurrency_max: int,
         acknowledge: Callable[[Acknowledge], object],
+        may_go_on: Callable[[], bool],
         observe_state: Callable[[LeaseState], object],
         observe_fault: Callable[[Exception], object],
     ) -> None:
@@ -70,6 +75,7 @@ class ShardKeeper:
         self._callbacks: Final = callbacks
         self._clock: Final = clock
         self._acknowledge: Final = acknowledge
+        self._may_go_on: Final = may_go_on  # asked when the lease runs out
         self._observe_state: Final = observe_state
         self._observe_fault: Final = observe_fault  # told when a task of ours breaks
         self._state = LeaseState.SUSPENDED
@@ -102,10 +108,17 @@ class ShardKeeper:
         self.changed.set()
 
     def observe_lease(self) -> None:
-        """Tell the machine when the lease's state is another one than before."""
-        state = self.lease.state(self._clock())
+        """Tell the user, then the machine, when the lease's state is another one than before.
+
+        In this order, and before anything else that is to be done at this moment: user code hears
+        that the lease is lost before any of its callbacks is called again.
+        """
+        state = self.state
         if state is self._state:
             return
+        if state is LeaseState.LOST and self._may_go_on():
+            self.lease.go_on(self._clock())
+            state = self.state
         _log.log(
             logging.INFO if state is LeaseState.CONNECTED else logging.WARNING,
             "lease_%s namespace=%s shards=%d",
@@ -114,8 +127,9 @@ class ShardKeeper:
             len(self._tenures),
         )
         self._state = state
+        self._observe_state(state)
         match state:
-            case LeaseState.SUSPENDED:
+            case LeaseState.SUSPENDED | LeaseState.CONTINUED:
                 self.feed(Suspended())
             case LeaseState.LOST:
                 self.feed(Lost())
@@ -123,15 +137,39 @@ class ShardKeeper:
                 pass  # told with the cursor, by `Renewed`
             case _:
                 assert_never(state)
-        self._observe_state(state)
+
+    def renew(
+        self,
+        sent_at: float,
+        ttl_s: float,
+        interval_s: float,
+        cursor: Cursor,
+        overdue: Collection[str] = (),
+    ) -> None:
+        """A heartbeat that was sent then has been acknowledged with these terms."""
+        # First what time has done while the answer was under way, then what the answer grants.
+        self.observe_lease()
+        for key in self.machine.withheld(cursor, overdue):
+            if (tenure := self._tenures.get(key)) is not None:
+                tenure.ends_at = min(tenure.ends_at, self.lease.act_until)
+        self.lease.renew(sent_at, ttl_s, interval_s)
+        self.observe_lease()
+        if self.state is not LeaseState.LOST:
+            is_late = self.state is not LeaseState.CONNECTED
+            self.feed(Renewed(cursor, frozenset(overdue), is_late))
+
+    def end_lease(self) -> None:
+        """A coordinator answers, and does not know of this lease: it goes on no longer."""
+        self.lease.end()
+        self.observe_lease()
 
     def close_incarnation(self) -> None:
         """The coordinator ended the incarnation: nothing may be acted on, everything stops."""
         self.lease.close()
         was_lost, self._state = self._state is LeaseState.LOST, LeaseState.LOST
-        self.feed(Closed())
         if not was_lost:
             self._observe_state(LeaseState.LOST)
+        self.feed(Closed())
 
     def open_incarnation(self) -> None:
         """A fresh incarnation begins; it has no lease yet."""
@@ -194,10 +232,14 @@ class ShardKeeper:
             case Start(key, epoch):
                 tenure = self._tenures.get(key) or Tenure(key, epoch, self.lease, self._clock())
                 self._tenures[key] = tenure
-                tenure.epoch, tenure.lease, tenure.is_granted = epoch, self.lease, True
+                tenure.epoch, tenure.lease, tenure.ends_at = epoch, self.lease, math.inf
+                tenure.is_granted = True
                 self._spawn(self._begin(tenure, self._callbacks.on_start))
             case Adopt(key, epoch):
-                self._tenures[key].epoch = epoch
+                tenure = self._tenures[key]
+                tenure.epoch, tenure.ends_at = epoch, math.inf
+            case Revoke(key, _):
+                self._tenures[key].is_granted = False
             case Stop(key, _):
                 tenure = self._tenures[key]
                 tenure.is_granted = False
@@ -239,6 +281,7 @@ class ShardKeeper:
 
     async def _stop(self, tenure: Tenure) -> None:
         async with self._stop_turns:
+            self.observe_lease()
             error = await error_of_call(self._callbacks.on_stop, self._handle(tenure))
         del self._tenures[tenure.key]
         self._end(CallbackEnded(tenure.key, error))

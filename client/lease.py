@@ -1,14 +1,13 @@
 """How long this executor may act, judged by its own clock alone.
 
-Decides CONNECTED / SUSPENDED / LOST and whether a shard may be acted on. Pure: every time is an
-argument. It must not know HTTP, shards' lives or callbacks. `may_act` may be asked from any
+Decides CONNECTED / SUSPENDED / LOST / CONTINUED and whether anything may be acted on. Pure: every
+time is an argument. It must not know HTTP, shards or callbacks. `may_act` may be asked from any
 thread: the terms are one immutable record that is swapped.
 """
 
 import enum
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final
 
 # Bound on the difference in rate of two machines' clocks; real quartz is 100 times better.
@@ -27,6 +26,9 @@ class LeaseState(enum.Enum):
     CONNECTED = "connected"  # renewals come in time
     SUSPENDED = "suspended"  # renewals fail: go on with what runs, start nothing
     LOST = "lost"  # the lease is over or nearly so: stop everything
+    # The lease is over, no coordinator can be reached, and the policy says to go on: a partition
+    # may have made another owner by now. Start nothing.
+    CONTINUED = "continued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,7 @@ class _Terms:
     suspend_at: float = -math.inf
     stop_at: float = math.inf
     act_until: float = -math.inf
-    # Shards whose release is overdue, with the end of their own lease.
-    ending: Mapping[str, float] = field(default_factory=dict)
+    is_continued: bool = False
 
 
 class Lease:
@@ -44,43 +45,44 @@ class Lease:
     def __init__(self) -> None:
         self._terms = _Terms()
 
-    def renew(
-        self, sent_at: float, ttl_s: float, interval_s: float, not_renewed: Collection[str]
-    ) -> None:
+    def renew(self, sent_at: float, ttl_s: float, interval_s: float) -> None:
         """A heartbeat that was sent then has been acknowledged with these terms."""
-        before = self._terms
-        if before.stop_at == -math.inf:
+        if self._terms.stop_at == -math.inf:
             return  # a closed incarnation is never renewed
         act_until = sent_at + ttl_s * (1.0 - CLOCK_ERROR)
         stop_at = act_until - min(STOP_MARGIN_MAX_S, ttl_s * STOP_MARGIN_RATIO)
         suspend_at = sent_at + interval_s + max(GRACE_MIN_S, interval_s / 2)
-        ending = {
-            key: min(before.ending.get(key, before.act_until), act_until) for key in not_renewed
-        }
-        self._terms = _Terms(min(suspend_at, stop_at), stop_at, act_until, ending)
+        self._terms = _Terms(min(suspend_at, stop_at), stop_at, act_until)
+
+    def go_on(self, now: float) -> None:
+        """Let it not end; without effect when it has ended already, or is closed."""
+        if now < self._terms.act_until:
+            self._terms = replace(self._terms, is_continued=True)
+
+    def end(self) -> None:
+        """Let it go on no longer than it was granted."""
+        self._terms = replace(self._terms, is_continued=False)
 
     def close(self) -> None:
         """The coordinator has ended the incarnation: nothing may be acted on any more."""
         self._terms = _Terms(-math.inf, -math.inf, -math.inf)
 
+    @property
+    def act_until(self) -> float:
+        """The end of what was granted; before it nobody else can be given a shard."""
+        return self._terms.act_until
+
     def state(self, now: float) -> LeaseState:
         """The state at this time."""
         terms = self._terms
         if now >= terms.stop_at:
-            return LeaseState.LOST
+            return LeaseState.CONTINUED if terms.is_continued else LeaseState.LOST
         return LeaseState.SUSPENDED if now >= terms.suspend_at else LeaseState.CONNECTED
 
-    def left_s(self, key: str, now: float) -> float:
-        """Seconds for which nobody else can be given this shard; not below zero."""
+    def may_act(self, now: float) -> bool:
+        """Whether what is assigned may be acted on at this time."""
         terms = self._terms
-        return max(0.0, min(terms.act_until, terms.ending.get(key, math.inf)) - now)
-
-    def may_act(self, key: str, now: float) -> bool:
-        """Whether a shard that is assigned may be acted on at this time."""
-        terms = self._terms
-        if now >= terms.act_until:
-            return False
-        return not terms.ending or now < terms.ending.get(key, math.inf)
+        return now < terms.act_until or terms.is_continued
 
     def changes_at(self, now: float) -> float | None:
         """When the state changes next if no renewal comes; None if it does not."""

@@ -42,6 +42,13 @@ class AssignmentSet:
     cursor: Cursor
     duties: Mapping[str, tuple[int, Duty]]  # key -> epoch, duty
 
+    def runs(self, key: str, since: Cursor) -> bool:
+        """Whether it is newer than a cursor and gives this shard to be run."""
+        is_newer = self.cursor.revision > since.revision
+        is_newer = is_newer and self.cursor.cluster_id == since.cluster_id
+        duty = self.duties.get(key) if is_newer else None
+        return duty is not None and duty[1] == "run"
+
 
 # ---------------------------------------------------------------------------------- events
 
@@ -52,6 +59,7 @@ class Renewed:
 
     cursor: Cursor
     overdue: frozenset[str] = frozenset()  # shards that should have been released by now
+    is_late: bool = False  # so late that the lease is SUSPENDED all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,14 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
+class Revoke:
+    """Nobody may act on a shard any more whose start is under way; it goes on to its end."""
+
+    key: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop a shard that was started or prepared; report its end with `CallbackEnded`.
 
@@ -155,4 +171,4 @@ class Acknowledge:
     error: str = ""
 
 
-Action = Prepare | Start | Adopt | Stop | Acknowledge
+Action = Prepare | Start | Adopt | Revoke | Stop | Acknowledge

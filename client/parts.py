@@ -46,6 +46,9 @@ def assembled(
     def incarnation() -> str:
         return beats.incarnation
 
+    def may_go_on() -> bool:
+        return beats.may_go_on()
+
     def suspect() -> None:
         """A node says that the incarnation is over: the next heartbeat will know."""
         beats.hurry()
@@ -57,6 +60,7 @@ def assembled(
         clock=clock,
         concurrency_max=concurrency_max,
         acknowledge=acks.add,
+        may_go_on=may_go_on,
         observe_state=observe_state,
         observe_fault=observe_fault,
     )

@@ -11,10 +11,12 @@ The rules it keeps, in any order of events:
   heartbeat that granted or restored the lease, of the same cluster.
 - An epoch that was acknowledged as released is never started again.
 - Sets older than the one in force are dropped. Without a set in force, what runs goes on.
+- What a set says of a shard whose release is overdue counts only when the set is as new as the
+  answer that said so.
+- A life that loses its permission while its start is under way is stopped as soon as that ended.
 """
 
-import enum
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final, assert_never
 
 from client.lease import LeaseState
@@ -33,12 +35,14 @@ from client.lifecycle import (
     Outcome,
     Prepare,
     Renewed,
+    Revoke,
     SetArrived,
     Start,
     Stop,
     Suspended,
     TimePassed,
 )
+from client.lives import LIVE, UNDER_WAY, Forgone, Life, Phase
 
 # A start is tried three times in a little over a second: enough for a dependency that hiccups,
 # soon enough for another executor to have a go.
@@ -47,38 +51,7 @@ START_RETRY_S: Final = 0.25  # and four times that before the third try
 # Between the release by its owner and the grant, a shard may stand in no set of its target: what
 # was warmed up is kept that long. The contract's default for a release that hangs.
 PREPARED_LINGER_S: Final = 30.0
-# Epochs acknowledged as released are remembered, the latest of so many shards, whatever sets arrive
-# in between: nodes do not name them again, and this is for when one does.
-RELEASED_MAX: Final = 65_536
 ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
-
-
-class _Phase(enum.Enum):
-    PREPARING = enum.auto()  # callback under way
-    PREPARED = enum.auto()
-    STARTING = enum.auto()  # callback under way
-    RUNNING = enum.auto()
-    STOPPING = enum.auto()  # callback under way
-    RESTING = enum.auto()  # a start failed, another try follows
-    FAILED = enum.auto()  # no more tries under this epoch
-
-
-_UNDER_WAY: Final = (_Phase.PREPARING, _Phase.STARTING, _Phase.STOPPING)
-_HELD: Final = (_Phase.RUNNING, _Phase.STOPPING)
-_LIVE: Final = (*_UNDER_WAY, _Phase.PREPARED, _Phase.RUNNING)
-
-
-@dataclass(slots=True)
-class _Life:
-    key: str
-    epoch: int
-    phase: _Phase
-    is_orphan: bool = False  # began under an incarnation that was closed since
-    was_prepared: bool = False
-    was_started: bool = False
-    tries: int = 0
-    retry_at: float = 0.0  # RESTING: of the next try; PREPARED: of the end of its patience
-    error: str = ""
 
 
 class Reconciler:
@@ -89,11 +62,12 @@ class Reconciler:
         self._lease = LeaseState.SUSPENDED
         self._floor: Cursor | None = None  # of the heartbeat that granted or restored the lease
         self._set: AssignmentSet | None = None  # in force
-        self._overdue: frozenset[str] = frozenset()
+        # Shards whose release is overdue, with the revision of the last answer that said so.
+        self._withheld: dict[str, int] = {}
         self._is_leaving = False
         self._stops_all = False
-        self._lives: dict[str, _Life] = {}
-        self._released: dict[str, int] = {}  # highest epoch acknowledged as released
+        self._lives: dict[str, Life] = {}
+        self._forgone: Final = Forgone()
 
     # ------------------------------------------------------------------------ what is seen
 
@@ -120,15 +94,27 @@ class Reconciler:
     @property
     def live_count(self) -> int:
         """How many shards are prepared, run or have a callback under way."""
-        return sum(life.phase in _LIVE for life in self._lives.values())
+        return sum(life.phase in LIVE for life in self._lives.values())
+
+    def running(self) -> dict[str, int]:
+        """The shards of this incarnation that were started and have not ended stopping."""
+        lives = self._lives.values()
+        return {one.key: one.epoch for one in lives if one.is_running and not one.is_orphan}
 
     def held(self) -> dict[str, int]:
-        """The started shards of this incarnation with their epochs: what a heartbeat reports."""
-        return {
-            key: life.epoch
-            for key, life in self._lives.items()
-            if life.was_started and not life.is_orphan and life.phase in _HELD
-        }
+        """The shards that a heartbeat reports, with their epochs; see `Life.is_held`."""
+        return {key: life.epoch for key, life in self._lives.items() if life.is_held}
+
+    def last_held(self) -> dict[str, int]:
+        """The shards that were given up for want of a lease, until a set says what to hold.
+
+        A cluster that lost its memory gives them back where they were.
+        """
+        return self._forgone.last_held(self.held())
+
+    def withheld(self, cursor: Cursor, overdue: Collection[str]) -> list[str]:
+        """Of the shards whose release is overdue at a cursor, those that were not granted since."""
+        return [key for key in overdue if self._set is None or not self._set.runs(key, cursor)]
 
     def wake_at(self) -> float | None:
         """When time alone changes something: a failed start is tried again, patience ends."""
@@ -137,18 +123,20 @@ class Reconciler:
         waiting = (
             life.retry_at
             for life in self._lives.values()
-            if (life.phase is _Phase.RESTING and self._may_begin(life.key, life.epoch))
-            or (life.phase is _Phase.PREPARED and life.key not in self._set.duties)
+            if (life.phase is Phase.RESTING and self._may_begin(life.key, life.epoch))
+            or (life.phase is Phase.PREPARED and life.key not in self._set.duties)
         )
         return min(waiting, default=None)
 
     def is_wanted(self, key: str) -> bool:
         """Whether a start or prepare that has not begun yet is still to happen."""
         life = self._lives.get(key)
-        if life is None or life.is_orphan or self._lease is not LeaseState.CONNECTED:
+        if life is None or life.is_orphan or life.is_revoked:
+            return False
+        if self._lease is not LeaseState.CONNECTED:
             return False
         duty = self._duty(key)
-        wanted: Duty = "prepare" if life.phase is _Phase.PREPARING else "run"
+        wanted: Duty = "prepare" if life.phase is Phase.PREPARING else "run"
         return duty is not None and duty[1] == wanted and not self._is_leaving
 
     # ------------------------------------------------------------------------- the one door
@@ -156,8 +144,8 @@ class Reconciler:
     def step(self, event: Event, now: float) -> list[Action]:
         """What is to be done after this event, in order."""
         match event:
-            case Renewed(cursor, overdue):
-                return self._renewed(cursor, overdue, now)
+            case Renewed():
+                return self._renewed(event, now)
             case Suspended():
                 if self._lease is LeaseState.CONNECTED:
                     self._lease = LeaseState.SUSPENDED
@@ -165,9 +153,7 @@ class Reconciler:
             case Lost():
                 return self._without_lease(now)
             case Closed():
-                for life in self._lives.values():
-                    life.is_orphan = True
-                return self._without_lease(now)
+                return self._without_lease(now, is_closed=True)
             case SetArrived(assigned):
                 return self._set_arrived(assigned, now)
             case CallbackEnded(key, was_begun=False):
@@ -185,21 +171,26 @@ class Reconciler:
 
     # ------------------------------------------------------------------------------- events
 
-    def _renewed(self, cursor: Cursor, overdue: frozenset[str], now: float) -> list[Action]:
-        is_same = self._lease is LeaseState.CONNECTED and overdue == self._overdue
+    def _renewed(self, event: Renewed, now: float) -> list[Action]:
+        cursor, before = event.cursor, (self._lease, self._floor, self._withheld.keys())
         if self._floor is None or self._floor.cluster_id != cursor.cluster_id:
             self._floor = cursor
             self._set = None
-            is_same = False
-        self._lease = LeaseState.CONNECTED
-        self._overdue = overdue
+            self._withheld = {}
+        self._lease = LeaseState.SUSPENDED if event.is_late else LeaseState.CONNECTED
+        overdue = self.withheld(cursor, event.overdue)
+        self._withheld = self._withheld | dict.fromkeys(overdue, cursor.revision)
+        is_same = before == (self._lease, self._floor, self._withheld.keys())
         return [] if is_same else self._converge_all(now)
 
-    def _without_lease(self, now: float) -> list[Action]:
+    def _without_lease(self, now: float, *, is_closed: bool = False) -> list[Action]:
+        self._forgone.lose(self._lives.values())
+        for life in self._lives.values():
+            life.is_orphan |= is_closed
         self._lease = LeaseState.LOST
         self._floor = None
         self._set = None
-        self._overdue = frozenset()
+        self._withheld = {}
         return self._converge_all(now)
 
     def _set_arrived(self, assigned: AssignmentSet, now: float) -> list[Action]:
@@ -209,63 +200,66 @@ class Reconciler:
         if assigned.cursor.revision < bound.revision:
             return []
         self._set = assigned
+        told_at = assigned.cursor.revision
+        self._withheld = {key: at for key, at in self._withheld.items() if at > told_at}
+        self._forgone.settle()
         return self._converge_all(now, is_new_set=True)
 
     def _given_up(self, key: str, now: float) -> list[Action]:
         life = self._lives.get(key)
-        if life is None or life.phase not in {_Phase.STARTING, _Phase.PREPARING}:
+        if life is None or life.phase not in {Phase.STARTING, Phase.PREPARING}:
             raise LookupError(f"no start of shard {key!r} is waiting")
         if life.was_prepared:
-            life.phase = _Phase.PREPARED
+            life.phase, life.is_revoked = Phase.PREPARED, False
         else:
             del self._lives[key]
         return self._converge(key, now)
 
     def _callback_ended(self, key: str, error: str | None, now: float) -> list[Action]:
         life = self._lives.get(key)
-        if life is None or life.phase not in _UNDER_WAY:
+        if life is None or life.phase not in UNDER_WAY:
             raise LookupError(f"no callback of shard {key!r} is under way")
         actions: list[Action] = []
         match life.phase:
-            case _Phase.STARTING if error is None:
-                life.phase, life.was_started = _Phase.RUNNING, True
-            case _Phase.STARTING:
+            case Phase.STARTING if error is None:
+                life.phase, life.was_started = Phase.RUNNING, True
+            case Phase.STARTING:
                 actions += self._start_failed(life, error or "", now)
-            case _Phase.PREPARING if error is None:
-                life.phase, life.was_prepared = _Phase.PREPARED, True
+            case Phase.PREPARING if error is None:
+                life.phase, life.was_prepared = Phase.PREPARED, True
                 if self._duty(key) == (life.epoch, "prepare"):
                     actions.append(Acknowledge(Outcome.PREPARED, key, life.epoch))
-            case _Phase.PREPARING:
-                life.phase, life.error = _Phase.FAILED, (error or "")[:ERROR_TEXT_MAX]
+            case Phase.PREPARING:
+                life.phase, life.error = Phase.FAILED, (error or "")[:ERROR_TEXT_MAX]
                 actions += self._ack_failed(life)
             case _:  # a stop that raised has ended too: it had its chance to clean up
                 actions += self._stopped(life)
         return actions + self._converge(key, now)
 
-    def _start_failed(self, life: _Life, error: str, now: float) -> list[Action]:
+    def _start_failed(self, life: Life, error: str, now: float) -> list[Action]:
         life.was_prepared = False  # a start that fails cleans up after both callbacks
         life.tries += 1
         life.error = error[:ERROR_TEXT_MAX]
         if life.tries < START_TRIES_MAX:
-            life.phase = _Phase.RESTING
+            life.phase = Phase.RESTING
             life.retry_at = now + START_RETRY_S * 4.0 ** (life.tries - 1)
             return []
-        life.phase = _Phase.FAILED
+        life.phase = Phase.FAILED
         return self._ack_failed(life)
 
-    def _ack_failed(self, life: _Life) -> list[Action]:
+    def _ack_failed(self, life: Life) -> list[Action]:
         if life.is_orphan or self._set is None:
             return []
         return [Acknowledge(Outcome.FAILED, life.key, life.epoch, life.error)]
 
-    def _stopped(self, life: _Life) -> list[Action]:
+    def _stopped(self, life: Life) -> list[Action]:
         del self._lives[life.key]
         is_owed = self._set is None or self._duty(life.key) == (life.epoch, "run")
-        if life.is_orphan or (is_owed and life.key not in self._overdue):
+        if life.is_orphan or (is_owed and life.key not in self._withheld):
             return []  # stopped for want of a lease or to leave: the epoch may run again
         if not life.was_started:
             return []  # only warmed up: there is no epoch of ours to release
-        self._mark_released(life.key, life.epoch)
+        self._forgone.release(life.key, life.epoch)
         return [Acknowledge(Outcome.RELEASED, life.key, life.epoch)]
 
     # ---------------------------------------------------------------------------- one shard
@@ -283,15 +277,15 @@ class Reconciler:
         if life is None:
             return self._begin(key, is_new_set=is_new_set)
         match life.phase:
-            case _Phase.PREPARING | _Phase.STOPPING:
+            case Phase.PREPARING | Phase.STOPPING:
                 return []  # its end brings us back here
-            case _Phase.STARTING:
-                return self._adopt(life)
-            case _Phase.RUNNING:
+            case Phase.STARTING:
+                return self._revoke(life) if self._is_barred(life) else self._adopt(life)
+            case Phase.RUNNING:
                 return self._stop(life) if self._must_stop(life) else self._adopt(life)
-            case _Phase.PREPARED:
+            case Phase.PREPARED:
                 return self._go_on_prepared(life, now)
-            case _Phase.RESTING | _Phase.FAILED:
+            case Phase.RESTING | Phase.FAILED:
                 return self._go_on_failed(life, now, is_new_set=is_new_set)
             case _:
                 assert_never(life.phase)
@@ -299,42 +293,51 @@ class Reconciler:
     def _begin(self, key: str, *, is_new_set: bool) -> list[Action]:
         match self._duty(key):
             case (epoch, "release"):
-                self._mark_released(key, epoch)
+                self._forgone.release(key, epoch)
                 return [Acknowledge(Outcome.RELEASED, key, epoch)] if is_new_set else []
             case (epoch, "run") if self._may_begin(key, epoch):
-                self._lives[key] = _Life(key, epoch, _Phase.STARTING)
+                self._lives[key] = Life(key, epoch, Phase.STARTING)
                 return [Start(key, epoch)]
             case (epoch, "prepare") if not self._has_prepare:
                 return [Acknowledge(Outcome.PREPARED, key, epoch)] if is_new_set else []
             case (epoch, "prepare") if self._may_begin(key, None):
-                self._lives[key] = _Life(key, epoch, _Phase.PREPARING)
+                self._lives[key] = Life(key, epoch, Phase.PREPARING)
                 return [Prepare(key, epoch)]
             case _:
                 return []
 
-    def _adopt(self, life: _Life) -> list[Action]:
+    def _adopt(self, life: Life) -> list[Action]:
         match self._duty(life.key):
-            case (epoch, "run") if epoch > life.epoch and not life.is_orphan:
+            case (epoch, "run") if epoch > life.epoch and not life.is_revoked:
                 life.epoch = epoch
                 return [Adopt(life.key, epoch)]
             case _:
                 return []
 
-    def _must_stop(self, life: _Life) -> bool:
-        if self._lease is LeaseState.LOST or self._stops_all or life.is_orphan:
-            return True
-        if life.key in self._overdue:
+    def _is_barred(self, life: Life) -> bool:
+        """Whether somebody else may come to own the shard whatever its callback does."""
+        is_lost = self._lease is LeaseState.LOST or life.is_orphan
+        return is_lost or life.key in self._withheld
+
+    def _revoke(self, life: Life) -> list[Action]:
+        if life.is_revoked:
+            return []
+        life.is_revoked = True
+        return [Revoke(life.key, life.epoch)]
+
+    def _must_stop(self, life: Life) -> bool:
+        if self._is_barred(life) or life.is_revoked or self._stops_all:
             return True
         if self._set is None:
             return False
         duty = self._duty(life.key)
         return duty is None or duty[1] != "run" or duty[0] < life.epoch
 
-    def _stop(self, life: _Life) -> list[Action]:
-        life.phase = _Phase.STOPPING
+    def _stop(self, life: Life) -> list[Action]:
+        life.phase = Phase.STOPPING
         return [Stop(life.key, life.epoch)]
 
-    def _go_on_prepared(self, life: _Life, now: float) -> list[Action]:
+    def _go_on_prepared(self, life: Life, now: float) -> list[Action]:
         is_over = self._lease is LeaseState.LOST or self._is_leaving or life.is_orphan
         duty = self._duty(life.key)
         match duty:
@@ -343,7 +346,7 @@ class Reconciler:
             case (epoch, "run"):
                 if not self._may_begin(life.key, epoch):
                     return []
-                life.phase, life.epoch = _Phase.STARTING, epoch
+                life.phase, life.epoch = Phase.STARTING, epoch
                 return [Start(life.key, epoch)]
             case (epoch, "prepare"):
                 life.retry_at = 0.0
@@ -356,14 +359,14 @@ class Reconciler:
             case _:
                 return self._stop(life)
 
-    def _linger(self, life: _Life, now: float) -> list[Action]:
+    def _linger(self, life: Life, now: float) -> list[Action]:
         if self._set is None:
             return []
         if life.retry_at == 0.0:
             life.retry_at = now + PREPARED_LINGER_S
         return [] if now < life.retry_at else self._stop(life)
 
-    def _go_on_failed(self, life: _Life, now: float, *, is_new_set: bool) -> list[Action]:
+    def _go_on_failed(self, life: Life, now: float, *, is_new_set: bool) -> list[Action]:
         duty = self._duty(life.key)
         is_same = duty is not None and duty[0] == life.epoch and duty[1] != "release"
         if (
@@ -373,13 +376,13 @@ class Reconciler:
         ):
             del self._lives[life.key]
             return self._begin(life.key, is_new_set=is_new_set)
-        if life.phase is _Phase.FAILED:
+        if life.phase is Phase.FAILED:
             if not is_new_set:
                 return []
             return [Acknowledge(Outcome.FAILED, life.key, life.epoch, life.error)]
         if now < life.retry_at or not is_same or not self._may_begin(life.key, life.epoch):
             return []
-        life.phase = _Phase.STARTING
+        life.phase, life.is_revoked = Phase.STARTING, False
         return [Start(life.key, life.epoch)]
 
     # -------------------------------------------------------------------------------- rules
@@ -392,9 +395,4 @@ class Reconciler:
             return False
         if epoch is None:  # a warm-up owns nothing yet
             return True
-        return epoch > self._released.get(key, -1) and key not in self._overdue
-
-    def _mark_released(self, key: str, epoch: int) -> None:
-        self._released[key] = max(epoch, self._released.pop(key, -1))
-        if len(self._released) > RELEASED_MAX:
-            del self._released[next(iter(self._released))]
+        return key not in self._withheld and self._forgone.may_start(key, epoch)

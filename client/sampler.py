@@ -30,9 +30,12 @@ class LoadSampler:
         newest, self._newest = self._newest, {}
         return newest
 
-    async def run(self, interval_s: Callable[[], float]) -> None:
+    async def run(
+        self, interval_s: Callable[[], float], observe_lease: Callable[[], object]
+    ) -> None:
         """Ask twice per heartbeat, so that each has a fresh answer, until cancelled."""
         while self._loads is not None:
+            observe_lease()  # user code hears of a lost lease before anything else
             try:
                 found = await called(self._loads)
                 self._newest = {k: float(v) for k, v in found.items() if 0.0 <= v <= LOAD_MAX}

@@ -4,6 +4,7 @@ Decides what `may_act` answers and how load is measured between two reports. It 
 callbacks or the coordinator. Everything here may be used from any thread.
 """
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -75,13 +76,23 @@ class LoadMeter:
 class Tenure:
     """What the executor knows of one life of a shard; the executor alone changes it."""
 
-    __slots__ = ("epoch", "handle", "is_granted", "key", "lease", "meter", "was_prepared")
+    __slots__ = (
+        "ends_at",
+        "epoch",
+        "handle",
+        "is_granted",
+        "key",
+        "lease",
+        "meter",
+        "was_prepared",
+    )
 
     def __init__(self, key: str, epoch: int, lease: Lease, now: float) -> None:
         self.key: Final = key
         self.epoch = epoch
         self.lease = lease  # of the incarnation under which the shard was started
         self.is_granted = False  # from the start of the shard to the beginning of its stop
+        self.ends_at = math.inf  # earlier than the lease when a release of the shard is overdue
         self.was_prepared = False
         self.meter = LoadMeter(now)
         self.handle: Shard | None = None
@@ -127,7 +138,8 @@ class Shard:
 
         Not a permission to go on: that is `may_act`.
         """
-        return self._tenure.lease.left_s(self.key, self._clock())
+        tenure = self._tenure
+        return max(0.0, min(tenure.lease.act_until, tenure.ends_at) - self._clock())
 
     def may_act(self) -> bool:
         """Whether this executor owns the shard right now.
@@ -136,7 +148,10 @@ class Shard:
         of the lease on, whatever callbacks do.
         """
         tenure = self._tenure
-        return tenure.is_granted and tenure.lease.may_act(tenure.key, self._clock())
+        if not tenure.is_granted:
+            return False
+        now = self._clock()
+        return now < tenure.ends_at and tenure.lease.may_act(now)
 
     def require_owned(self) -> None:
         """Raise `LeaseLost` unless `may_act()`."""

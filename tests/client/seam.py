@@ -41,6 +41,10 @@ class Seam:
         self.clock = Clock()
         self.revision = 1
         self.duties: dict[str, tuple[int, str]] = {}
+        self.ttl_s = TTL_S
+        self.on_lease_loss = "stop"
+        self.cluster = CLUSTER
+        self.is_down = False  # no node can be connected to
         self.not_renewed: list[str] = []
         self.beats: list[dict[str, Any]] = []
         self.acks: list[dict[str, Any]] = []
@@ -63,6 +67,8 @@ class Seam:
         self, method: str, url: str, *, headers: Any, body: bytes | None, timeout_s: float
     ) -> Response:
         del headers, timeout_s
+        if self.is_down:
+            raise TransportFailed("nobody there", was_sent=False)
         what = url.split("?", maxsplit=1)[0].rsplit("/", maxsplit=1)[-1]
         if method == "DELETE":
             self.left.append(url)
@@ -80,41 +86,51 @@ class Seam:
         self.on_beat()
         if self.refuse_beats is not None:
             return self.refuse_beats
-        answer = {"lease_ttl_s": TTL_S, "heartbeat_interval_s": INTERVAL_S, "cursor": self._cursor}
-        return self._ok(answer | {"not_renewed": self.not_renewed})
+        answer = {
+            "lease_ttl_s": self.ttl_s,
+            "heartbeat_interval_s": INTERVAL_S,
+            "cursor": self._cursor,
+            "on_lease_loss": self.on_lease_loss,
+            "not_renewed": self.not_renewed,
+        }
+        return self._ok(answer)
 
     async def close(self) -> None:
         pass
 
     @property
     def _cursor(self) -> str:
-        return f"{CLUSTER}:{self.revision}"
+        return f"{self.cluster}:{self.revision}"
 
     async def _poll(self, url: str) -> Response:
         self.polls.append(url)
         if self.refuse_polls is not None:
             return self.refuse_polls
         if len(self.polls) <= self.polls_behind:
-            return self._ok({"cursor": f"{CLUSTER}:0", "assignments": []})
-        if f"after={CLUSTER}%3A{self.revision}&" in url:
+            return self._ok({"cursor": f"{self.cluster}:0", "assignments": []})
+        if f"after={self.cluster}%3A{self.revision}&" in url:
             self.changed.clear()
             try:
                 async with asyncio.timeout(0.1):
                     await self.changed.wait()
             except TimeoutError:
                 return Response(304)
+            if self.is_down:
+                raise TransportFailed("gone meanwhile", was_sent=True)
         lines = [
             {"key": key, "epoch": epoch, "state": state}
             for key, (epoch, state) in self.duties.items()
         ]
-        return self._ok({"cursor": self._cursor, "lease_ttl_s": TTL_S, "assignments": lines})
+        return self._ok({"cursor": self._cursor, "lease_ttl_s": self.ttl_s, "assignments": lines})
 
     @staticmethod
     def _ok(body: Any) -> Response:
         return Response(200, {}, json.dumps(body).encode())
 
-    def executor(self, diary: Diary, **options: Any) -> Executor:
+    def executor(self, diary: Diary | None = None, **options: Any) -> Executor:
         """An executor on this seam and its clock."""
+        name = options.pop("name", "e1")
+        diary = diary or Diary()
         return diary.executor(
-            ["http://seam"], "jobs", "e1", transport=self, clock=self.clock, **options
+            ["http://seam"], "jobs", name, transport=self, clock=self.clock, **options
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from client import reconcile
+from client import lives
 from client.lifecycle import (
     Acknowledge,
     Adopt,
@@ -17,6 +17,7 @@ from client.lifecycle import (
     Outcome,
     Prepare,
     Renewed,
+    Revoke,
     SetArrived,
     Start,
     Stop,
@@ -85,12 +86,13 @@ def test_nothing_starts_before_the_first_acknowledged_heartbeat():
     assert bench.machine.cursor is None
 
 
-def test_an_assigned_shard_starts_and_is_held_once_its_start_ended():
+def test_an_assigned_shard_is_held_from_its_start_and_runs_once_that_ended():
     bench = connected()
     assert bench.tell(assigned(2, a=(5, "run"))) == [Start("a", 5)]
-    assert bench.machine.held() == {}
+    assert bench.machine.held() == {"a": 5}  # it may be acted on from now on
+    assert bench.machine.running() == {}
     assert bench.tell(CallbackEnded("a")) == []
-    assert bench.machine.held() == {"a": 5}
+    assert bench.machine.held() == bench.machine.running() == {"a": 5}
 
 
 def test_the_same_set_again_changes_nothing():
@@ -230,10 +232,50 @@ def test_an_overdue_shard_stops_even_if_its_set_still_says_run():
     assert bench.tell(assigned(4, a=(6, "run"))) == [Start("a", 6)]
 
 
-def test_an_overdue_shard_is_not_started():
+def test_an_overdue_shard_is_not_started_by_a_set_from_before():
     bench = connected()
-    bench.tell(Renewed(at(2), frozenset({"a"})))
+    bench.tell(Renewed(at(3), frozenset({"a"})))
     assert bench.tell(assigned(2, a=(5, "run"))) == []
+    assert bench.tell(Renewed(at(4))) == []
+    assert bench.tell(assigned(3, a=(6, "run"))) == [Start("a", 6)]
+
+
+def test_an_overdue_shard_that_is_named_no_more_is_not_started_again_by_its_old_set():
+    # Its stop hung until another executor had got the shard; the polls have not heard of it yet.
+    bench = running()
+    bench.tell(Renewed(at(3), frozenset({"a"})), Renewed(at(9)))
+    assert bench.tell(CallbackEnded("a")) == [released("a", 5)]
+    assert bench.tell(assigned(2, a=(5, "run")), Renewed(at(10))) == []
+    assert bench.machine.live_count == 0
+
+
+def test_a_start_under_way_loses_its_permission_when_its_release_is_overdue():
+    bench = connected()
+    bench.tell(assigned(2, a=(5, "run")), assigned(3, a=(5, "release")))
+    assert bench.tell(Renewed(at(4), frozenset({"a"}))) == [Revoke("a", 5)]
+    assert bench.tell(Renewed(at(5), frozenset({"a"}))) == []
+    assert bench.machine.held() == {}
+    # Another executor has it by now: permission does not come back with the end of the list.
+    assert bench.tell(Renewed(at(6))) == []
+    assert bench.tell(CallbackEnded("a")) == [Stop("a", 5)]
+    assert bench.tell(CallbackEnded("a")) == [released("a", 5)]
+
+
+def test_a_list_that_is_older_than_the_grant_takes_nothing_away():
+    bench = running()
+    bench.tell(assigned(9, a=(8, "run")))
+    assert bench.machine.withheld(at(8), ["a", "b"]) == ["b"]
+    assert bench.tell(Renewed(at(8), frozenset({"a"}))) == []
+    assert bench.tell(Renewed(at(9), frozenset({"a"}))) == [Stop("a", 8)]
+
+
+def test_a_renewal_that_comes_late_starts_nothing_but_takes_away():
+    bench = running()
+    bench.tell(Suspended())
+    assert bench.tell(Renewed(at(3), frozenset({"a"}), is_late=True)) == [Stop("a", 5)]
+    assert bench.tell(assigned(4, a=(6, "run"), b=(7, "run"))) == []
+    assert bench.tell(CallbackEnded("a")) == [released("a", 5)]
+    assert bench.tell(Renewed(at(4))) == [Start("a", 6), Start("b", 7)]
 
 
 # ------------------------------------------------------------------------------------- lease
@@ -270,6 +312,68 @@ def test_a_stop_for_want_of_a_lease_is_acknowledged_when_a_set_asks_for_it():
     bench = running()
     bench.tell(Lost(), CallbackEnded("a"), Renewed(at(3)))
     assert bench.tell(assigned(3, a=(5, "release"))) == [released("a", 5)]
+
+
+def test_a_start_under_way_is_not_acted_on_again_after_a_loss():
+    bench = connected()
+    bench.tell(assigned(2, a=(5, "run")))
+    assert bench.tell(Lost()) == [Revoke("a", 5)]
+    # Nothing says yet that nobody else was given it meanwhile.
+    assert bench.tell(Renewed(at(7))) == []
+    assert bench.machine.held() == {}
+    assert bench.tell(assigned(7, a=(9, "run"))) == []
+    assert not bench.machine.is_wanted("a")  # were its callback still waiting for its turn
+    assert bench.tell(CallbackEnded("a")) == [Stop("a", 5)]
+    assert bench.tell(CallbackEnded("a"))[-1] == Start("a", 9)
+    bench.tell(CallbackEnded("a"))
+    assert bench.machine.running() == {"a": 9}
+
+
+def test_a_start_that_failed_after_a_loss_is_tried_again_with_permission():
+    bench = connected()
+    bench.tell(assigned(2, a=(5, "run")), Lost(), Renewed(at(7)), assigned(7, a=(5, "run")))
+    bench.tell(CallbackEnded("a", "boom"))
+    bench.now += 60.0
+    assert bench.tell(TimePassed()) == [Start("a", 5)]
+    assert bench.machine.held() == {"a": 5}
+
+
+def test_a_start_that_was_prepared_and_given_up_after_a_loss_has_permission_again():
+    bench = connected(has_prepare=True)
+    bench.tell(assigned(2, a=(5, "prepare")), CallbackEnded("a"), assigned(3, a=(6, "run")))
+    bench.tell(Lost(), Renewed(at(4)))
+    bench.tell(assigned(4, a=(6, "run")))
+    assert bench.tell(CallbackEnded("a", was_begun=False)) == [Start("a", 6)]
+    assert bench.machine.held() == {"a": 6}
+
+
+def test_what_was_given_up_for_want_of_a_lease_is_known_until_a_set_says_what_to_hold():
+    bench = connected()
+    bench.tell(assigned(2, a=(5, "run"), b=(6, "run"), c=(7, "run")))
+    bench.tell(CallbackEnded("a"), CallbackEnded("b"))
+    assert bench.machine.last_held() == {}
+    bench.tell(Lost())
+    # What is not yet stopped is held; the start under way lost its permission.
+    assert bench.machine.held() == {"a": 5, "b": 6}
+    assert bench.machine.last_held() == {"c": 7}
+    bench.tell(CallbackEnded("a"), CallbackEnded("b"))
+    assert bench.machine.last_held() == {"a": 5, "b": 6, "c": 7}
+    bench.tell(Lost(), Renewed(at(1, "c2")), assigned(9, a=(5, "run")))
+    assert bench.machine.last_held() == {"a": 5, "b": 6, "c": 7}
+    bench.tell(assigned(1, "c2", a=(40, "run")))
+    assert bench.machine.last_held() == {}
+
+
+def test_what_was_given_up_is_still_known_to_the_next_incarnation():
+    bench = running()
+    bench.tell(Closed(), CallbackEnded("a"))
+    assert bench.machine.last_held() == {"a": 5}
+
+
+def test_what_was_released_was_not_given_up_for_want_of_a_lease():
+    bench = running()
+    bench.tell(assigned(3, a=(5, "release")), CallbackEnded("a"), Lost())
+    assert bench.machine.last_held() == {}
 
 
 def test_a_closed_incarnation_stops_everything_and_its_shards_are_held_no_more():
@@ -481,11 +585,11 @@ def test_a_cursor_survives_its_text():
 
 
 def test_memory_of_releases_is_bounded(monkeypatch):
-    monkeypatch.setattr(reconcile, "RELEASED_MAX", 3)
+    monkeypatch.setattr(lives, "RELEASED_MAX", 3)
     bench = connected()
     for number in range(10):
         bench.tell(assigned(2 + number, **{f"k{number}": (5, "release")}))
-    assert list(bench.machine._released) == ["k7", "k8", "k9"]
+    assert list(bench.machine._forgone._released) == ["k7", "k8", "k9"]
 
 
 def test_a_release_is_remembered_though_sets_without_the_shard_came_since():

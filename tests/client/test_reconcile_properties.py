@@ -16,6 +16,7 @@ from client.lifecycle import (
     Outcome,
     Prepare,
     Renewed,
+    Revoke,
     SetArrived,
     Start,
     Stop,
@@ -47,6 +48,8 @@ class Lives(RuleBasedStateMachine):
         self.started: set[str] = set()  # started with success and not ended stopping
         self.orphans: set[str] = set()  # live, but of a closed incarnation
         self.acked: dict[str, int] = {}  # highest epoch acknowledged as released
+        self.revoked: set[str] = set()  # starting, but without permission
+        self.listed: dict[str, Cursor] = {}  # the last answer that called a release overdue
 
     # ---------------------------------------------------------------------------- the model
 
@@ -68,11 +71,17 @@ class Lives(RuleBasedStateMachine):
                         known.duties.get(key) == (epoch, "run")
                         and known.cursor.cluster_id == self.floor.cluster_id
                         and known.cursor.revision >= self.floor.revision
+                        and known.cursor.revision >= self.bar(key)
                         for known in self.sent
                     )
                     self.state[key], self.epochs[key] = "starting", epoch
+                case Revoke(key, epoch):
+                    assert self.state[key] == "starting"
+                    assert key not in self.revoked
+                    self.revoked.add(key)
                 case Adopt(key, epoch):
                     assert self.state[key] in ("starting", "running")
+                    assert key not in self.revoked
                     assert epoch > self.epochs[key]
                     self.epochs[key] = epoch
                 case Stop(key, epoch):
@@ -86,16 +95,27 @@ class Lives(RuleBasedStateMachine):
                 case Acknowledge():
                     pass
 
+    def bar(self, key):
+        """Sets below this say nothing of a shard."""
+        listed = self.listed.get(key)
+        return listed.revision if listed and listed.cluster_id == self.floor.cluster_id else 0
+
     # --------------------------------------------------------------------------- the events
 
-    @rule(ahead=st.integers(0, 2), overdue=st.sets(st.sampled_from(KEYS), max_size=1))
-    def renewed(self, ahead, overdue):
+    @rule(
+        ahead=st.integers(0, 2),
+        overdue=st.sets(st.sampled_from(KEYS), max_size=1),
+        is_late=st.booleans(),
+    )
+    def renewed(self, ahead, overdue, is_late):
         cursor = Cursor(f"c{self.clusters}", self.revision + ahead)
         self.revision += ahead
         if self.floor is None or self.floor.cluster_id != cursor.cluster_id:
             self.floor = cursor
-        self.is_connected = True
-        self.feed(Renewed(cursor, frozenset(overdue)))
+        self.is_connected = not is_late
+        self.listed |= dict.fromkeys(self.machine.withheld(cursor, overdue), cursor)
+        self.feed(Renewed(cursor, frozenset(overdue), is_late))
+        assert not {k for k in overdue if k in self.listed and self.state.get(k) == "running"}
 
     @rule()
     def suspended(self):
@@ -109,6 +129,8 @@ class Lives(RuleBasedStateMachine):
         if is_closed:
             self.orphans |= set(self.state)
         self.feed(Closed() if is_closed else Lost())
+        self.listed.clear()
+        assert not {k for k, s in self.state.items() if s == "starting"} - self.revoked
         assert not [key for key, state in self.state.items() if state in ("running", "warm")]
 
     @rule()
@@ -146,10 +168,12 @@ class Lives(RuleBasedStateMachine):
         match self.state[key]:
             case "stopping":
                 del self.state[key]
+                self.revoked.discard(key)
                 self.started.discard(key)
                 self.orphans.discard(key)
             case "preparing" | "starting" if fails:
                 del self.state[key]
+                self.revoked.discard(key)
                 self.orphans.discard(key)
             case "preparing":
                 self.state[key] = "warm"
@@ -174,8 +198,15 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def machine_and_model_agree_on_what_is_live(self):
         assert self.machine.live_count == len(self.state)
-        held = {k: self.epochs[k] for k in self.started if k not in self.orphans}
-        assert self.machine.held() == held
+        running = {k: self.epochs[k] for k in self.started if k not in self.orphans}
+        assert self.machine.running() == running
+        starting = {
+            k: self.epochs[k]
+            for k, s in self.state.items()
+            if s == "starting" and k not in self.revoked | self.orphans
+        }
+        assert self.machine.held() == running | starting
+        assert not self.machine.last_held().keys() & self.machine.held().keys()
 
     def teardown(self):
         """Left alone with a lease, the executor comes to run exactly what it was given."""
@@ -184,7 +215,7 @@ class Lives(RuleBasedStateMachine):
         self.clusters += 1
         self.revision = 1
         self.epoch += 1_000
-        self.renewed(0, set())
+        self.renewed(0, set(), is_late=False)
         wanted = {key: (self.epoch + at, "run") for at, key in enumerate(KEYS[:2])}
         assigned = AssignmentSet(Cursor(f"c{self.clusters}", 2), wanted)
         self.sent.append(assigned)

@@ -19,7 +19,7 @@ class Clock:
 
 def granted(now=0.0):
     clock, lease = Clock(now), Lease()
-    lease.renew(now, 10.0, 2.0, ())
+    lease.renew(now, 10.0, 2.0)
     tenure = Tenure("a", 5, lease, now)
     tenure.is_granted = True
     return Shard("jobs", tenure, clock), tenure, clock

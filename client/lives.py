@@ -1,0 +1,94 @@
+"""The life of one shard in this process, and what is remembered of lives that are over.
+
+Records with a few questions that they answer of themselves; what happens next is decided in
+`reconcile`. It must not know clocks, callbacks or sets.
+"""
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+# Epochs acknowledged as released are remembered, the latest of so many shards, whatever sets arrive
+# in between: nodes do not name them again, and this is for when one does.
+RELEASED_MAX: Final = 65_536
+
+
+class Phase(enum.Enum):
+    """Where a life stands."""
+
+    PREPARING = enum.auto()  # callback under way
+    PREPARED = enum.auto()
+    STARTING = enum.auto()  # callback under way
+    RUNNING = enum.auto()
+    STOPPING = enum.auto()  # callback under way
+    RESTING = enum.auto()  # a start failed, another try follows
+    FAILED = enum.auto()  # no more tries under this epoch
+
+
+UNDER_WAY: Final = (Phase.PREPARING, Phase.STARTING, Phase.STOPPING)
+LIVE: Final = (*UNDER_WAY, Phase.PREPARED, Phase.RUNNING)
+
+
+@dataclass(slots=True)
+class Life:
+    """From the first callback of a shard to the end of its stop."""
+
+    key: str
+    epoch: int
+    phase: Phase
+    is_orphan: bool = False  # began under an incarnation that was closed since
+    is_revoked: bool = False  # lost its permission while its start was under way
+    was_prepared: bool = False
+    was_started: bool = False
+    tries: int = 0
+    retry_at: float = 0.0  # RESTING: of the next try; PREPARED: of the end of its patience
+    error: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started with success and its stop has not ended."""
+        return self.was_started and self.phase in {Phase.RUNNING, Phase.STOPPING}
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the coordinator must reckon with it.
+
+        From the beginning of its start, since that is when it may be acted on, to the end of its
+        stop. What lost its permission counts no more: somebody else may own it by now.
+        """
+        if self.is_orphan:
+            return False
+        return self.is_running or (self.phase is Phase.STARTING and not self.is_revoked)
+
+
+class Forgone:
+    """The epochs that this executor has given up."""
+
+    def __init__(self) -> None:
+        self._released: dict[str, int] = {}  # the highest epoch acknowledged as released
+        self._last_held: dict[str, int] = {}  # given up because the lease was lost
+
+    def release(self, key: str, epoch: int) -> None:
+        """Never start this epoch or a lower one again."""
+        self._released[key] = max(epoch, self._released.pop(key, -1))
+        if len(self._released) > RELEASED_MAX:
+            del self._released[next(iter(self._released))]
+        self._last_held.pop(key, None)
+
+    def may_start(self, key: str, epoch: int) -> bool:
+        """Whether this epoch was not released."""
+        return epoch > self._released.get(key, -1)
+
+    def lose(self, lives: Iterable[Life]) -> None:
+        """The lease is over: what is held of these was last held under its epoch."""
+        self._last_held |= {life.key: life.epoch for life in lives if life.is_held}
+
+    def settle(self) -> None:
+        """The coordinator has said what is to be held: what was held before is of no more use."""
+        self._last_held.clear()
+
+    def last_held(self, held: Iterable[str]) -> dict[str, int]:
+        """What was given up for want of a lease and is not held again."""
+        again = set(held)
+        return {key: epoch for key, epoch in self._last_held.items() if key not in again}
