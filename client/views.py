@@ -43,6 +43,7 @@ class Policy(Struct, frozen=True):
     on_lease_loss: str = "stop"
     balancer: BalancerPolicy = BalancerPolicy()
     handoff: HandoffPolicy = HandoffPolicy()
+    mass_failure_ratio: float = 0.5
     initial_placement: str = "load"
     initial_hold_s: float = 5.0
     return_window_s: float = 30.0

@@ -26,6 +26,8 @@ RampRatio = Annotated[float, Meta(ge=0.01, le=1)]
 """An executor that may be sent nothing at all would never be a part of the fleet."""
 WindowSeconds = Annotated[float, Meta(ge=0, le=3600)]
 VersionHoldSeconds = Annotated[float, Meta(ge=0, le=_DAY_S)]
+FailureRatio = Annotated[float, Meta(gt=0, le=1)]
+"""At 0 any three silent executors would stop every loss from being dealt with."""
 Handoffs = Annotated[int, Meta(ge=1, le=10_000)]
 Cost = Annotated[float, Meta(ge=0, le=100)]
 HoldSeconds = Annotated[float, Meta(ge=0, le=600)]
@@ -64,6 +66,7 @@ class PolicyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     on_lease_loss: LeaseLoss | UnsetType = UNSET
     balancer: BalancerFields | UnsetType = UNSET
     handoff: HandoffFields | UnsetType = UNSET
+    mass_failure_ratio: FailureRatio | UnsetType = UNSET
     initial_placement: InitialPlacement | UnsetType = UNSET
     initial_hold_s: HoldSeconds | UnsetType = UNSET
     return_window_s: WindowSeconds | UnsetType = UNSET

@@ -160,6 +160,9 @@ class Policy:
     costs more than that, and whose stores refuse lower epochs."""
     balancer: BalancerPolicy = field(default_factory=BalancerPolicy)
     handoff: HandoffPolicy = field(default_factory=HandoffPolicy)
+    mass_failure_ratio: float = 0.5
+    """With this share of the executors (and at least three) silent at once nothing is taken away:
+    half of a fleet rarely dies, half of a network does."""
     initial_placement: InitialPlacement = InitialPlacement.LOAD
     initial_hold_s: float = 5.0
     """The first assignment waits for a quiet period this long after the last join, so that
@@ -207,6 +210,8 @@ class Executor:
     that lease has run out. None when there is nothing to wait for."""
     evicted: bool = False
     """Closed by an operator; its shards move when its lease has run out."""
+    given_up: bool = False
+    """Silent in a mass failure that an operator proceeded with: its lease counts again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +306,26 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MassFailure:
+    """So many executors are silent at once that the network is the likelier cause."""
+
+    since_ms: int
+    silent: int
+    """When it was raised, as the other figures here."""
+    total: int
+    executors: tuple[str, ...]
+    """Some of the silent ones, by name."""
+    proceeded_ms: int | None = None
+    by: str = ""
+    reason: str = ""
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether nothing is taken away from who is silent."""
+        return self.proceeded_ms is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Namespace:
     """One sharded service: its kind and its policy."""
 
@@ -319,6 +344,7 @@ class Namespace:
     """The version that executors are being brought to: of the last one that came with another
     version than the same name ran before."""
     pause: Pause | None = None
+    mass_failure: MassFailure | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +353,14 @@ class Claim:
 
     key: str
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """One process life of an executor."""
+
+    executor: str
+    incarnation: str
 
 
 @dataclass(frozen=True, slots=True)

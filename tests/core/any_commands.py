@@ -21,6 +21,7 @@ from coordinator.core.types import (
     ExecutorStatus,
     HandoffPolicy,
     HandoffStart,
+    Incarnation,
     NamespaceKind,
     Placement,
     Policy,
@@ -53,6 +54,9 @@ _POOLS: dict[str, Sequence[Any]] = {
     "id": ("", "d1"),
     "reason": ("", "why"),
     "by": ("", "ops"),
+    "executors": ((), EXECUTORS[:2]),
+    "silent": (3, 0),
+    "total": (3, 5),
     "until_ms": (None, 1),
     "force": (False, True),
     "shard_count": (3, 3, 0, -1, 2**62),
@@ -95,6 +99,10 @@ def _field(kind: type[c.Command], name: str, pick: Pick) -> Any:
             return tuple(Claim(pick(KEYS), pick(_EPOCHS)) for _ in range(pick((0, 1, 1, 3))))
         case "placements":
             return tuple(Placement(pick(KEYS), pick(EXECUTORS)) for _ in range(pick((0, 5, 5))))
+        case "given_up":
+            return tuple(
+                Incarnation(pick(EXECUTORS), pick(INCARNATIONS)) for _ in range(pick((0, 1, 3)))
+            )
         case "moves":
             return tuple(
                 HandoffStart(pick(KEYS), pick(_EPOCHS), pick(EXECUTORS), pick(tuple(Cause)))
@@ -168,6 +176,10 @@ def aimed(entry: c.Entry, state: ClusterState) -> c.Entry:
             )
         case c.AbortHandoffs() | c.MarkOverdue() | c.FinishOverdue():
             return replace(entry, claims=_aim_all(state, entry.claims))
+        case c.ProceedMassFailure():
+            return replace(
+                entry, given_up=tuple(_aim_incarnation(state, one) for one in entry.given_up)
+            )
         case c.Acknowledge():
             return replace(
                 entry,
@@ -193,6 +205,13 @@ def _aim_incarnations(command: c.Command, state: ClusterState) -> c.Command:
     fields = ("incarnation", "predecessor", "predecessor_dead")
     present = {name: getattr(command, name) for name in fields if hasattr(command, name)}
     return replace(command, **{name: names.get(one, one) for name, one in present.items()})
+
+
+def _aim_incarnation(state: ClusterState, one: Incarnation) -> Incarnation:
+    namespace = state.namespaces.get(NS)
+    record = None if namespace is None else namespace.executors.get(one.executor)
+    is_now = record is not None and one.incarnation == NOW
+    return Incarnation(one.executor, record.incarnation) if record and is_now else one
 
 
 def _aim_all(state: ClusterState, claims: Sequence[Claim]) -> tuple[Claim, ...]:

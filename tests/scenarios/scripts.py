@@ -3,13 +3,14 @@
 A script is blocks of a command, `----`, and the trace that the command leaves. `fleet` begins with
 the state alone, `world` with a leader and executors on a virtual clock that `run` moves. A trace
 shows the outcome, each shard and executor that changed, and the revision; with `run` also when
-shards changed hands and which commands the leader gave.
+shards changed hands and which commands the leader gave. `events` tells what people are told.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from coordinator.core import commands as c
+from coordinator.core.controller.outage import proceed_command
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerMode,
@@ -51,6 +52,7 @@ class Script:
         self.state = ClusterState()
         self.world: World | None = None
         self._shown: dict[str, str] = {}
+        self._told = 0
 
     def trace(self, block: str) -> str:
         """Carry out the commands of a block, comments aside; what they changed."""
@@ -70,6 +72,10 @@ class Script:
                 return []
             case "run":
                 return self._run(float(words[0]))
+            case "events":
+                return self._events()
+            case "proceed":
+                return [self._proceed()]
             case "elect" | "crash" | "restart" | "hang" | "resume" | "cut-off" | "arrive":
                 self._happen(verb, *words)
                 return []
@@ -109,6 +115,30 @@ class Script:
             for at, key, owner in self.world.log[told:]
         ]
         return sorted(lines, key=lambda line: float(line.partition(" ")[0]))
+
+    def _events(self) -> list[str]:
+        """What people are told since they were told last."""
+        lines = []
+        for event in b.space(self.state).events.after(self._told):
+            self._told = event.id
+            words = [event.kind.value, event.shard, event.executor or event.host]
+            words += [f"-> {event.target}"] if event.target else []
+            words += [f"x{event.count}"] if event.count != 1 else []
+            words += [f"({event.cause})"] if event.cause else []
+            words += [f"by {event.by}: {event.reason}"] if event.by else []
+            words += [f"[{event.detail}]"] if event.detail else []
+            lines.append("event: " + " ".join(word for word in words if word))
+        return lines
+
+    def _proceed(self) -> str:
+        world = self.world
+        assert world is not None
+        assert world.controller is not None
+        mind = world.controller.mind(world.space, world.now)
+        command = proceed_command(
+            world.space, mind, world.now, by="ops", reason="rack 4", at_ms=b.AT_MS
+        )
+        return _told(command if isinstance(command, c.Refused) else world.order(command))
 
     def _happen(self, verb: str, name: str = "", key: str = "") -> None:
         assert self.world is not None

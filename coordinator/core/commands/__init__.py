@@ -40,6 +40,11 @@ from coordinator.core.commands.orders import (
     StartCordon,
     StartDrain,
 )
+from coordinator.core.commands.outages import (
+    EndMassFailure,
+    ProceedMassFailure,
+    RaiseMassFailure,
+)
 from coordinator.core.commands.outcomes import (
     Applied,
     Outcome,
@@ -69,6 +74,7 @@ __all__ = [
     "DeleteNamespace",
     "EndCordon",
     "EndDrain",
+    "EndMassFailure",
     "EndReservation",
     "Entry",
     "EvictExecutor",
@@ -84,6 +90,8 @@ __all__ = [
     "ParkShard",
     "PauseBalancer",
     "PinShard",
+    "ProceedMassFailure",
+    "RaiseMassFailure",
     "Reason",
     "Refused",
     "ResumeBalancer",
@@ -124,6 +132,9 @@ NamespaceCommand = (
     | EndDrain
     | StartCordon
     | EndCordon
+    | RaiseMassFailure
+    | ProceedMassFailure
+    | EndMassFailure
     | PauseBalancer
     | ResumeBalancer
 )

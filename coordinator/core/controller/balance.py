@@ -55,6 +55,8 @@ def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
         return "paused"
     if not namespace.executors:
         return "no_executors"
+    if info.mass_failure is not None:
+        return "mass_failure"
     if mind.leases.silent(now, info.policy.lease_ttl_s / 2):
         return "suspect_executor"
     older_than_s = STALE_AFTER_INTERVALS * info.policy.heartbeat_interval_s

@@ -7,6 +7,7 @@ incarnation and re-homing its heaviest shards is one command.
 from coordinator.core.commands import CloseIncarnation, Command, InheritShards
 from coordinator.core.controller.fleet import Fleet, owed_pieces, see
 from coordinator.core.controller.mind import Mind
+from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.returns import reserve_for_s
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import place
@@ -21,7 +22,10 @@ _RECORD_BYTES = 16
 
 
 def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
-    """Commands for every incarnation whose lease has run out; marks them as closing."""
+    """Commands for every incarnation whose lease has run out; marks them as closing.
+
+    Whom the mass-failure guard withholds is passed over.
+    """
     _adopt_unknown(namespace, mind, now)
     commands: list[Command] = []
     gone: list[tuple[Executor, CloseCause]] = []
@@ -37,6 +41,10 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
                 )
             )
         elif record is not None and record.incarnation == incarnation:
+            # One whose end was proposed before the alarm is not renewed until its outcome is known.
+            is_closing = mind.leases.is_closing(executor, incarnation)
+            if is_withheld(namespace, mind, record, now) and not is_closing:
+                continue
             if record.predecessor is None:
                 cause = CloseCause.EVICTED if record.evicted else CloseCause.EXPIRED
                 gone.append((record, cause))

@@ -55,6 +55,8 @@ class Mind:
     handoffs: dict[HandoffId, tuple[ShardState, float]] = field(default_factory=dict)
     """The state of each open handoff, and since when this leader knows of it: a warm-up and the
     stop after it have a deadline each."""
+    given_up: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    """The last sequence heard of each incarnation given up in a mass failure."""
     overdue: dict[HandoffId, float] = field(default_factory=dict)
     """Since when each shard's lease alone is not renewed."""
     away_since: dict[tuple[str, str], float] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from coordinator.core.commands import AssignShards, Command, StartHandoffs
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.losses import fitting, homes_for
 from coordinator.core.controller.mind import Mind
+from coordinator.core.controller.outage import is_withheld
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import hash_place
 from coordinator.core.types import (
@@ -65,7 +66,11 @@ def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float, at_ms: in
     """Handoffs away from drained and leaving executors, and towards pins."""
     in_flight = sum(namespace.shards[key].next_cause in OWED_CAUSES for key in namespace.in_flight)
     room = namespace.info.policy.drain_in_flight - in_flight
-    owed = list(_owed_shards(namespace))
+    owed = [
+        one
+        for one in _owed_shards(namespace)
+        if not is_withheld(namespace, mind, namespace.executors[one[0].executor or ""], now)
+    ]
     if room <= 0 or not owed:
         return []
     fleet = see(namespace, mind, now)

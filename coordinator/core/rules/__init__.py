@@ -8,7 +8,7 @@ from typing import assert_never
 
 from coordinator.core import commands as c
 from coordinator.core.draft import Draft
-from coordinator.core.rules import executors, handoffs, operators, reservations, shards
+from coordinator.core.rules import executors, handoffs, operators, outages, reservations, shards
 
 
 def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C901, PLR0911, PLR0912 - a table
@@ -52,6 +52,12 @@ def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C90
             return shards.pin(draft, command)
         case c.UnpinShard():
             return shards.unpin(draft, command)
+        case c.RaiseMassFailure():
+            return outages.raise_alarm(draft, command)
+        case c.ProceedMassFailure():
+            return outages.proceed(draft, command)
+        case c.EndMassFailure():
+            return outages.end_alarm(draft, command)
         case c.SetPolicy():
             return operators.set_policy(draft, command)
         case c.SettleLease():
