@@ -78,7 +78,9 @@ __all__ = [
     "EndReservation",
     "Entry",
     "EvictExecutor",
+    "ExecutorCommand",
     "FinishOverdue",
+    "HandoffCommand",
     "InheritShards",
     "JoinExecutor",
     "MarkOverdue",
@@ -86,6 +88,8 @@ __all__ = [
     "MoveShard",
     "NamespaceCommand",
     "Once",
+    "OrderCommand",
+    "OutageCommand",
     "Outcome",
     "ParkShard",
     "PauseBalancer",
@@ -98,6 +102,7 @@ __all__ = [
     "RetireShard",
     "SetPolicy",
     "SettleLease",
+    "ShardCommand",
     "StartCordon",
     "StartDrain",
     "StartHandoffs",
@@ -106,38 +111,36 @@ __all__ = [
     "UpdateExecutor",
 ]
 
-NamespaceCommand = (
-    SetPolicy
-    | SettleLease
-    | JoinExecutor
+ExecutorCommand = (
+    JoinExecutor
     | UpdateExecutor
     | InheritShards
     | EvictExecutor
     | CloseIncarnation
     | EndReservation
-    | AssignShards
+)
+HandoffCommand = (
+    AssignShards
     | StartHandoffs
     | AbortHandoffs
     | MarkOverdue
     | FinishOverdue
     | Acknowledge
-    | DeclareShards
-    | RetireShard
-    | ParkShard
-    | UnparkShard
-    | PinShard
-    | UnpinShard
     | MoveShard
+)
+ShardCommand = DeclareShards | RetireShard | ParkShard | UnparkShard | PinShard | UnpinShard
+OutageCommand = RaiseMassFailure | ProceedMassFailure | EndMassFailure
+OrderCommand = (
+    SetPolicy
+    | SettleLease
     | StartDrain
     | EndDrain
     | StartCordon
     | EndCordon
-    | RaiseMassFailure
-    | ProceedMassFailure
-    | EndMassFailure
     | PauseBalancer
     | ResumeBalancer
 )
+NamespaceCommand = ExecutorCommand | HandoffCommand | ShardCommand | OutageCommand | OrderCommand
 ClusterCommand = Bootstrap | CreateNamespace | DeleteNamespace | MoveMember
 Command = ClusterCommand | NamespaceCommand
 

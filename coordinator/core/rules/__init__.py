@@ -11,8 +11,20 @@ from coordinator.core.draft import Draft
 from coordinator.core.rules import executors, handoffs, operators, outages, reservations, shards
 
 
-def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C901, PLR0911, PLR0912 - a table
+def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:
     """Write what `command` changes into `draft`, or say why it may not be."""
+    if isinstance(command, c.ExecutorCommand):
+        return _of_executors(draft, command)
+    if isinstance(command, c.HandoffCommand):
+        return _of_handoffs(draft, command)
+    if isinstance(command, c.ShardCommand):
+        return _of_shards(draft, command)
+    if isinstance(command, c.OutageCommand):
+        return _of_outages(draft, command)
+    return _of_orders(draft, command)
+
+
+def _of_executors(draft: Draft, command: c.ExecutorCommand) -> c.Outcome:
     match command:
         case c.JoinExecutor():
             return executors.join(draft, command)
@@ -26,6 +38,12 @@ def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C90
             return executors.close(draft, command)
         case c.EndReservation():
             return reservations.end(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _of_handoffs(draft: Draft, command: c.HandoffCommand) -> c.Outcome:
+    match command:
         case c.AssignShards():
             return handoffs.assign(draft, command)
         case c.StartHandoffs():
@@ -40,6 +58,12 @@ def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C90
             return handoffs.acknowledge(draft, command)
         case c.MoveShard():
             return handoffs.move(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _of_shards(draft: Draft, command: c.ShardCommand) -> c.Outcome:
+    match command:
         case c.DeclareShards():
             return shards.declare(draft, command)
         case c.RetireShard():
@@ -52,12 +76,24 @@ def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:  # noqa: C90
             return shards.pin(draft, command)
         case c.UnpinShard():
             return shards.unpin(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _of_outages(draft: Draft, command: c.OutageCommand) -> c.Outcome:
+    match command:
         case c.RaiseMassFailure():
             return outages.raise_alarm(draft, command)
         case c.ProceedMassFailure():
             return outages.proceed(draft, command)
         case c.EndMassFailure():
             return outages.end_alarm(draft, command)
+        case _:
+            assert_never(command)
+
+
+def _of_orders(draft: Draft, command: c.OrderCommand) -> c.Outcome:
+    match command:
         case c.SetPolicy():
             return operators.set_policy(draft, command)
         case c.SettleLease():
