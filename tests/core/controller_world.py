@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from coordinator.core import commands as c
 from coordinator.core.controller import Beat, Controller, Need
+from coordinator.core.controller.fleet import see
+from coordinator.core.controller.losses import close_command
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
@@ -58,6 +60,8 @@ class Member:
     fails_on: set[str] = field(default_factory=set)
     """Shards that it cannot start."""
     status: ExecutorStatus = ExecutorStatus.ACTIVE
+    back_within_s: float = 0.0
+    version: str = ""
     capacity: float = 1.0
     predecessor_dead: str = ""
     joining: bool = True
@@ -79,7 +83,11 @@ class Member:
     @property
     def profile(self) -> ExecutorProfile:
         return ExecutorProfile(
-            host=self.host or f"h-{self.name}", capacity=self.capacity, status=self.status
+            host=self.host or f"h-{self.name}",
+            capacity=self.capacity,
+            status=self.status,
+            back_within_s=self.back_within_s,
+            version=self.version,
         )
 
     @property
@@ -91,6 +99,18 @@ class Member:
 
     def has_lease(self, now: float) -> bool:
         return self.may_act("", now)
+
+    def say_leaving(self, back_within_s: float = 0.0) -> None:
+        """From the next heartbeat on, which comes at once."""
+        self.status, self.back_within_s = ExecutorStatus.LEAVING, back_within_s
+        self.next_beat_at = 0.0
+
+    def come_back(self, version: str = "") -> None:
+        """A new process under the same name, after the one before has left."""
+        self.status, self.back_within_s = ExecutorStatus.ACTIVE, 0.0
+        self.version = version
+        self.predecessor_dead = ""
+        self._renew()
 
     def restart(self, *, is_proven_dead: bool = False) -> None:
         """The process ends and a new one begins under the same name."""
@@ -213,6 +233,25 @@ class World:
         outcome = self.state.apply(command)
         assert self.state.check_invariants() == []
         return outcome
+
+    def leave(self, name: str) -> None:
+        """The executor has stopped everything and is gone, as `Leadership.leave` takes it."""
+        member, controller = self.members[name], self.controller
+        assert controller is not None
+        member.running.clear()
+        member.is_alive = False
+        mind = controller.mind(self.space, self.now)
+        command = close_command(
+            self.space,
+            mind,
+            see(self.space, mind, self.now),
+            self.space.executors[name],
+            cause=CloseCause.LEFT,
+            now=self.now,
+            at_ms=WALL_MS + round(self.now * 1000),
+        )
+        mind.leases.close(name, member.incarnation)
+        controller.learn(command, self.order(command), self.state, self.now)
 
     def lose_leader(self) -> None:
         self.controller = None

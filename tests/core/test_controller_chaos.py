@@ -38,7 +38,7 @@ def trouble(world: World, rng: random.Random) -> None:
     member = rng.choice(list(world.members.values()))
     key = rng.choice(KEYS)
     name = member.name
-    match rng.randrange(17):
+    match rng.randrange(20):
         case 0:
             member.is_alive = False
         case 1 | 2:
@@ -54,6 +54,7 @@ def trouble(world: World, rng: random.Random) -> None:
             member.fails_on ^= {key}
         case 6:
             member.status = rng.choice(tuple(ExecutorStatus))
+            member.back_within_s = rng.choice((0.0, 8.0))
         case 7:
             world.elect()
         case 8:
@@ -74,8 +75,35 @@ def trouble(world: World, rng: random.Random) -> None:
             world.state.apply(rng.choice((park(key), unpark(key), retire(key), declare(*KEYS))))
         case 13 if world.acks:
             world.order(rng.choice(world.acks))
+        case 14:
+            member.version = rng.choice(("", "v1", "v2"))
+        case 15 | 16:
+            go(world, member, rng.choice((0.0, 4.0, 12.0)))
         case _:
             world.state.apply(rng.choice((pin(key, name), unpin(key), move(key, name))))
+
+
+def go(world: World, member: Member, back_within_s: float) -> None:
+    """Say that it leaves, stop all and be gone, if it can."""
+    member.say_leaving(back_within_s)
+    world.tick()
+    if is_ready_to_go(world, member):
+        world.leave(member.name)
+
+
+def is_ready_to_go(world: World, member: Member) -> bool:
+    """It can stop all that it runs, and there is a leader to take its word."""
+    record = world.space.executors.get(member.name)
+    return (
+        world.controller is not None
+        and member.is_alive
+        and not member.is_cut_off
+        and not member.hangs_on
+        and record is not None
+        and record.incarnation == member.incarnation
+        and record.predecessor is None
+        and not record.evicted
+    )
 
 
 def revive(member: Member) -> None:
@@ -96,7 +124,7 @@ def calm(world: World) -> None:
         world.elect()
     for name, member in world.members.items():
         member.hangs_on, member.fails_on, member.is_cut_off = set(), set(), False
-        member.status = ExecutorStatus.ACTIVE
+        member.status, member.back_within_s, member.version = ExecutorStatus.ACTIVE, 0.0, ""
         if not member.is_alive:
             revive(member)
         for target, kind in ((name, TargetKind.EXECUTOR), (member.profile.host, TargetKind.HOST)):

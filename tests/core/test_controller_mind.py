@@ -12,7 +12,7 @@ from coordinator.core.controller.facts import balance_facts, executor_facts, sha
 from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.handoffs import CLAIMS_MAX
-from coordinator.core.controller.losses import COMMAND_BYTES_MAX, fitting
+from coordinator.core.controller.homes import COMMAND_BYTES_MAX, fitting
 from coordinator.core.controller.mind import HEARING_MAX_S, Mind
 from coordinator.core.load import ProcessSignals
 from coordinator.core.planner import Stop

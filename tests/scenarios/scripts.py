@@ -17,7 +17,6 @@ from coordinator.core.types import (
     Cause,
     Claim,
     CloseCause,
-    ExecutorStatus,
     HandoffPolicy,
     HandoffStart,
     NamespaceKind,
@@ -76,7 +75,17 @@ class Script:
                 return self._events()
             case "proceed":
                 return [self._proceed()]
-            case "elect" | "crash" | "restart" | "hang" | "resume" | "cut-off" | "arrive":
+            case (
+                "elect"
+                | "leave"
+                | "back"
+                | "crash"
+                | "restart"
+                | "hang"
+                | "resume"
+                | "cut-off"
+                | "arrive"
+            ):
                 self._happen(verb, *words)
                 return []
             case _:
@@ -148,6 +157,13 @@ class Script:
                 self.world.elect()
             case "arrive":
                 self.world.add(name)
+            case "leave" if member is not None:
+                member.say_leaving(float(key or 0))
+                if key:
+                    self.world.tick()
+                    self.world.leave(name)
+            case "back" if member is not None:
+                member.come_back(key)
             case "crash" if member is not None:
                 member.is_alive = False
             case "restart" if member is not None:
@@ -174,6 +190,7 @@ class Script:
                 words = [shard.state.value, shard.executor or "", f"#{shard.epoch}"]
                 words += [f"-> {shard.target}"] if shard.target else []
                 words += ["overdue"] if shard.overdue else []
+                words += [f"kept for {shard.reserved}"] if shard.reserved else []
                 words += [f"fate {shard.fate}"] if shard.fate else []
                 words += [f"pinned to {shard.pin}"] if shard.pin else []
                 words += [f"({shard.next_cause or shard.cause})"]
@@ -234,12 +251,14 @@ def _assign(_state: ClusterState, *words: str) -> c.Command:
 
 def _close(_state: ClusterState, name: str, cause: str, *words: str) -> c.Command:
     executor, _, number = name.partition("/")
-    placements = ((word.split("=")[0], word.split("=")[1]) for word in words)
+    pairs = dict(word.split("=") for word in words)
+    reserve_s = float(pairs.pop("reserve", "0"))
     return b.close(
         executor,
-        *placements,
+        *pairs.items(),
         incarnation=f"{executor}-{number or 1}",
         cause=CloseCause(cause),
+        reserve_s=reserve_s,
     )
 
 
@@ -255,7 +274,8 @@ def _lease(state: ClusterState, seconds: str) -> c.Command:
 
 _COMMANDS: dict[str, Callable[..., c.Command]] = {
     "join": _join,
-    "leaving": lambda _s, name: b.update(name, status=ExecutorStatus.LEAVING),
+    "leaving": lambda _s, name, back="0": b.leaving(name, float(back)),
+    "end-reservation": lambda _s, name: b.end_reservation(name),
     "close": _close,
     "inherit": lambda _s, name, predecessor: b.inherit(name, predecessor),
     "evict": lambda _s, name: b.evict(name),

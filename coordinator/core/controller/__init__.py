@@ -20,6 +20,7 @@ from coordinator.core.controller.beats import Beat, Need, Verdict
 from coordinator.core.controller.handoffs import next_deadline, plan_deadlines
 from coordinator.core.controller.losses import plan_losses
 from coordinator.core.controller.mind import Mind, Pass
+from coordinator.core.controller.newcomers import note_arrivals
 from coordinator.core.controller.outage import plan_outage
 from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_vacancies
 from coordinator.core.controller.promises import plan_settlement, settlement_at
@@ -79,6 +80,7 @@ class Controller:
 
     def _plan(self, namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
         """The first duty that has something to do: later ones look at its result."""
+        note_arrivals(namespace, mind, now)
         return (
             plan_outage(namespace, mind, now, at_ms)
             or plan_losses(namespace, mind, now, at_ms)

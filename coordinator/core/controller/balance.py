@@ -1,10 +1,12 @@
 """Voluntary moves: one balancing pass, with every reason for which none may be made now."""
 
 from dataclasses import replace
+from math import fsum
 
 from coordinator.core.commands import Command, StartHandoffs
 from coordinator.core.controller.fleet import balance_pieces, see
 from coordinator.core.controller.mind import Mind, Pass
+from coordinator.core.controller.newcomers import FairShare, is_mixed
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Plan, Stop, level_idle, settle
 from coordinator.core.types import BalancerMode, Cause, HandoffStart
@@ -59,6 +61,8 @@ def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
         return "mass_failure"
     if mind.leases.silent(now, info.policy.lease_ttl_s / 2):
         return "suspect_executor"
+    if is_mixed(namespace, mind, now):
+        return "mixed_versions"
     older_than_s = STALE_AFTER_INTERVALS * info.policy.heartbeat_interval_s
     if mind.loads.stale_ratio(namespace.shards, now, older_than_s) > STALE_RATIO_MAX:
         return "stale_data"
@@ -75,6 +79,12 @@ def make_plan(namespace: NamespaceState, mind: Mind, now: float) -> Plan:
     )
     allowed = mind.budget.available(len(namespace.shards), now)
     budget = max(0, min(allowed, balancer.max_in_flight - in_flight))
+    fair = FairShare.of(fsum(fleet.loads.values()), sum(fleet.counts.values()), fleet.seats)
+    ramps = {
+        name: fair.ramp(seat, fleet.ramping[name], fleet.loads[name], fleet.counts[name])
+        for seat in fleet.seats
+        if (name := seat.executor) in fleet.ramping
+    }
     plan = settle(
         fleet.seats,
         pieces,
@@ -83,6 +93,7 @@ def make_plan(namespace: NamespaceState, mind: Mind, now: float) -> Plan:
         stop_gap=balancer.stop_gap,
         budget=budget,
         per_executor=balancer.max_in_flight_per_executor,
+        ramps=ramps,
         load_cost=balancer.load_cost,
         quiet_mark=balancer.quiet_mark,
     )
@@ -94,5 +105,6 @@ def make_plan(namespace: NamespaceState, mind: Mind, now: float) -> Plan:
         stop_gap=balancer.stop_gap,
         budget=budget,
         per_executor=balancer.max_in_flight_per_executor,
+        ramps=ramps,
     )
     return replace(plan, moves=idle)

@@ -4,10 +4,11 @@ A shard in handoff counts where it is going, so that every plan is made for the 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import fsum
 
 from coordinator.core.controller.mind import Mind
+from coordinator.core.controller.newcomers import is_mixed, ramping
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Hold, Piece, Seat
 from coordinator.core.types import Executor, Shard
@@ -22,6 +23,19 @@ class Fleet:
     loads: dict[str, float]
     counts: dict[str, int]
     median: float
+    newest: frozenset[str] = frozenset()
+    """While a deploy is under way: the executors of the version that is rolled out."""
+    ramping: dict[str, float] = field(default_factory=dict)
+    """The share of its fair load that each newcomer may hold by now."""
+
+    def place(self, shard: Shard, executor: str, load: float) -> None:
+        """Count a shard where it will be: later placements see what the earlier ones bring."""
+        before = shard.target or shard.executor
+        if before is not None and before in self.loads:
+            self.counts[before] -= 1
+            self.loads[before] -= load
+        self.counts[executor] += 1
+        self.loads[executor] += load
 
 
 def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
@@ -38,7 +52,16 @@ def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
         held += (namespace.shards[key] for key in namespace.incoming(record.id))
         loads[record.id] = fsum(mind.load_of(shard, median) for shard in held)
     seats = tuple(seat_of(namespace, mind, record, now) for record in executors)
-    return Fleet(seats, shards, loads, {e: len(held) for e, held in shards.items()}, median)
+    newest = namespace.info.newest_version if is_mixed(namespace, mind, now) else ""
+    return Fleet(
+        seats,
+        shards,
+        loads,
+        counts={executor: len(held) for executor, held in shards.items()},
+        median=median,
+        newest=frozenset(one.id for one in executors if newest and one.profile.version == newest),
+        ramping=ramping(namespace, mind, now),
+    )
 
 
 def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: float) -> Seat:

@@ -5,20 +5,13 @@ incarnation and re-homing its heaviest shards is one command.
 """
 
 from coordinator.core.commands import CloseIncarnation, Command, InheritShards
-from coordinator.core.controller.fleet import Fleet, owed_pieces, see
+from coordinator.core.controller.fleet import Fleet, see
+from coordinator.core.controller.homes import fitting, homes_for
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.returns import reserve_for_s
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import place
-from coordinator.core.types import CloseCause, Executor, Placement, Shard
-
-COMMAND_BYTES_MAX = 64 * 1024
-"""Of one command's shard names: some 1,500 with short names, which are placed in 30 ms. Shards that
-a closing command does not name turn vacant with it, and are placed by the next ones."""
-
-_RECORD_BYTES = 16
-"""What a record costs beside its names."""
+from coordinator.core.types import CloseCause, Executor
 
 
 def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -99,46 +92,7 @@ def close_command(
         executor=record.id,
         incarnation=record.incarnation,
         cause=cause,
-        placements=tuple(fitting(homes_for(namespace, mind, fleet, shards, record.id))),
+        placements=tuple(fitting(homes_for(mind, fleet, shards, record.id))),
         at_ms=at_ms,
         reserve_s=reserve_s,
     )
-
-
-def homes_for(
-    namespace: NamespaceState, mind: Mind, fleet: Fleet, shards: list[Shard], without: str = ""
-) -> list[Placement]:
-    """An open executor for each shard, heaviest first; a pin to an open executor decides.
-
-    While the executor of a pin is away its shard serves elsewhere; it is owed back later.
-    """
-    open_seats = [seat for seat in fleet.seats if seat.is_open and seat.executor != without]
-    names = {seat.executor for seat in open_seats}
-    pinned = [shard for shard in shards if shard.pin in names]
-    free = [shard for shard in shards if shard.pin not in names]
-    homes = [Placement(shard.key, shard.pin) for shard in pinned if shard.pin is not None]
-    _count_in(namespace, mind, fleet, homes)
-    placed = place(owed_pieces(fleet, mind, free), open_seats, fleet.loads, fleet.counts).placed
-    by_load = [Placement(one.key, one.target) for one in placed]
-    _count_in(namespace, mind, fleet, by_load)
-    return homes + by_load
-
-
-def _count_in(
-    namespace: NamespaceState, mind: Mind, fleet: Fleet, placements: list[Placement]
-) -> None:
-    """Later placements see what the earlier ones bring."""
-    for placement in placements:
-        fleet.counts[placement.executor] += 1
-        load = mind.load_of(namespace.shards[placement.key], fleet.median)
-        fleet.loads[placement.executor] += load
-
-
-def fitting(placements: list[Placement]) -> list[Placement]:
-    """The first placements that fit one command."""
-    total = 0
-    for count, placement in enumerate(placements):
-        total += len(placement.key) * 4 + len(placement.executor) + _RECORD_BYTES
-        if total > COMMAND_BYTES_MAX:
-            return placements[:count]
-    return placements

@@ -59,6 +59,10 @@ class Mind:
     """The last sequence heard of each incarnation given up in a mass failure."""
     overdue: dict[HandoffId, float] = field(default_factory=dict)
     """Since when each shard's lease alone is not renewed."""
+    arrivals: dict[tuple[str, str], float | None] = field(default_factory=dict)
+    """Each executor and incarnation on record: when it joined with nothing, None for others."""
+    versions_since: dict[str, float] = field(default_factory=dict)
+    """Since when this leader has seen executors of each version."""
     away_since: dict[tuple[str, str], float] = field(default_factory=dict)
     """Since when this leader knows of each executor and incarnation whose shards are kept."""
     shortened: tuple[int, float] | None = None

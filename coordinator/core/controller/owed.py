@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coordinator.core.commands import AssignShards, Command, StartHandoffs
 from coordinator.core.controller.fleet import see
-from coordinator.core.controller.losses import fitting, homes_for
+from coordinator.core.controller.homes import fitting, homes_for
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.namespace import NamespaceState
@@ -50,7 +50,7 @@ def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
         fresh = [shard.key for shard in vacant if shard.epoch == 0 and shard.pin is None]
         by_hash = [Placement(k, e) for k, e in sorted(hash_place(fresh, open_names).items())]
     hashed = {placement.key for placement in by_hash}
-    by_load = homes_for(namespace, mind, fleet, [s for s in vacant if s.key not in hashed])
+    by_load = homes_for(mind, fleet, [s for s in vacant if s.key not in hashed])
     return [
         AssignShards(
             namespace=namespace.info.name,
@@ -78,7 +78,7 @@ def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float, at_ms: in
     open_names = {seat.executor for seat in fleet.seats if seat.is_open}
     owed = [one for one in owed if one[1] is not Cause.PIN or one[0].pin in open_names]
     causes = {shard.key: cause for shard, cause in owed}
-    homes = homes_for(namespace, mind, fleet, [shard for shard, _ in owed])
+    homes = homes_for(mind, fleet, [shard for shard, _ in owed])
     moves = [
         HandoffStart(home.key, namespace.shards[home.key].epoch, home.executor, causes[home.key])
         for home in fitting(homes)[:room]

@@ -8,8 +8,9 @@ executor above the hottest one.
 from collections.abc import Iterable, Mapping, Sequence
 
 from coordinator.core.planner.board import Board, is_free
+from coordinator.core.planner.limits import RampUse
 from coordinator.core.planner.place import IDLE_RATIO
-from coordinator.core.planner.records import Move, MoveReason, Piece, Seat
+from coordinator.core.planner.records import Move, MoveReason, Piece, Ramp, Seat
 
 # A pile counts from a quarter and one shard above the mean: rounding and the coming and going of
 # shards at the edge of idleness stay below that.
@@ -23,24 +24,29 @@ def level_idle(
     stop_gap: float,
     budget: int,
     per_executor: int | None = None,
+    ramps: Mapping[str, Ramp] | None = None,
 ) -> tuple[Move, ...]:
     """At most `budget` moves of idle shards, from the largest piles to the smallest.
 
     Counts are taken per capacity, on executors that are open; held shards count and stay. Idle is
-    only what a descent to `stop_gap` would leave alone, or the two would send it to and fro.
+    only what a descent to `stop_gap` would leave alone, or the two would send it to and fro. An
+    executor in `ramps` is sent no more than that.
     """
     board = Board(seats, pieces_by_executor)
     if not board.open_count:
         return ()
     idle_to = min(board.load_mean * IDLE_RATIO, board.weightless(stop_gap))
-    return _Piles(board, idle_to, per_executor).level(budget)
+    return _Piles(board, idle_to, per_executor, RampUse(ramps or {})).level(budget)
 
 
 class _Piles:
     """How many idle shards lie on each open executor, and which of them may go."""
 
-    def __init__(self, board: Board, idle_to: float, per_executor: int | None) -> None:
+    def __init__(
+        self, board: Board, idle_to: float, per_executor: int | None, ramps: RampUse
+    ) -> None:
         self._board = board
+        self._ramps = ramps
         self._limit = per_executor
         self._seats = [at for at, seat in enumerate(board.seats) if seat.is_open]
         idle = [[one for one in pieces if one.load <= idle_to] for pieces in board.pieces]
@@ -88,7 +94,10 @@ class _Piles:
 
     def _may_take(self, at: int, source: int, piece: Piece, hottest: float) -> bool:
         board = self._board
-        if at == source or board.seats[at].executor in piece.banned or not self._has_hands(at):
+        name = board.seats[at].executor
+        if at == source or name in piece.banned or not self._has_hands(at):
+            return False
+        if not self._ramps.has_room(name, piece.load):
             return False
         is_smaller = (self._counts[at] + 1) / board.capacities[at] < self._share(source)
         return is_smaller and (board.loads[at] + piece.load) / board.capacities[at] <= hottest
@@ -101,6 +110,7 @@ class _Piles:
         piece = self._free[source].pop()
         before = (board.utilisation(source), board.utilisation(target))
         board.shift(source, target, piece.load)
+        self._ramps.use(board.seats[target].executor, piece.load)
         for at, change in ((source, -1), (target, 1)):
             self._counts[at] += change
             self._in_flight[at] += 1
