@@ -10,6 +10,8 @@ Errors are drawn as a tree in `client.errors`.
 from client.errors import (
     BadAnswer,
     Conflict,
+    Contended,
+    FencedOut,
     Forbidden,
     IncarnationClosed,
     Invalid,
@@ -39,7 +41,9 @@ from client.table import Owner
 __all__ = [
     "BadAnswer",
     "Conflict",
+    "Contended",
     "Executor",
+    "FencedOut",
     "Forbidden",
     "IncarnationClosed",
     "Invalid",

@@ -19,6 +19,8 @@
     │   ├── OutcomeUnknown      a change may or may not have been made; repeat with the same key
     │   └── BadAnswer           something answered that is not a coordinator
     ├── LeaseLost               the right to act on the shards has run out
+    ├── FencedOut               a later owner of the shard has been at the store before
+    ├── Contended               somebody kept changing what was to be written
     └── IncarnationClosed       the coordinator ended this executor: its `cause` says why
 
 Decides which class a problem becomes. It must not know how requests are sent.
@@ -126,6 +128,19 @@ class BadAnswer(Unavailable):
 
 class LeaseLost(ShardCoordinatorError):
     """The right to act on the shards has run out."""
+
+
+class FencedOut(ShardCoordinatorError):
+    """A later owner of the shard has been at the store before: nothing was written."""
+
+    def __init__(self, detail: str, *, epoch: int, highest: int) -> None:
+        super().__init__(detail)
+        self.epoch: Final = epoch  # of the write that was refused
+        self.highest: Final = highest  # that the store has seen
+
+
+class Contended(ShardCoordinatorError):
+    """Somebody kept changing what was to be written, and did not show an epoch."""
 
 
 class IncarnationClosed(ShardCoordinatorError):
