@@ -97,14 +97,27 @@ class ExecutorView(Struct, frozen=True):
     joined_at: str = ""
     drain: str | None = None  # the id of the drain that empties it
     leaving: bool = False
+    back_within_s: float | None = None  # for so long its shards are kept when it is gone
     evicted: bool = False
     warning: str = ""  # what the order that was given risks
+
+
+class ReturningExecutor(Struct, frozen=True):
+    """An executor that is gone for a restart: its shards are kept for it."""
+
+    executor: str
+    host: str = ""
+    version: str = ""
+    shards: int = 0
+    since: str = ""
+    window_s: float = 0.0  # how long they are kept
 
 
 class ExecutorsPage(Struct, frozen=True):
     """Executors of a namespace."""
 
     executors: list[ExecutorView] = []
+    returning: list[ReturningExecutor] = []
 
 
 class BlockedShard(Struct, frozen=True):
@@ -162,6 +175,7 @@ class ShardView(Struct, frozen=True):
     next: str | None = None
     next_why: str | None = None
     cooldown_left_s: float | None = None
+    reserved: str | None = None  # the executor that it is kept for, while that restarts
     previous: str | None = None
     since: str | None = None
     why: str = ""

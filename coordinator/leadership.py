@@ -278,7 +278,9 @@ class Leadership:
                 if isinstance(outcome, Refused):
                     return outcome
                 continue
-            if shard.executor is not None or shard.fate is Fate.PARKED:
+            # One that is kept may wait for longer than callers should, and hold their places here.
+            is_kept = shard.reserved is not None
+            if shard.executor is not None or shard.fate is Fate.PARKED or is_kept:
                 return None
             left_s = deadline - time.monotonic()
             if not await self._replica.watches.wait((namespace, None), state.revision, left_s):

@@ -38,6 +38,10 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "executors": ("Executors by standing", ("namespace", "state")),
     "shards": ("Shards by state", ("namespace", "state")),
     "shards_unassigned": ("Shards that wait for an owner", ("namespace",)),
+    "shards_reserved": (
+        "Those of them that are kept for an executor while it restarts",
+        ("namespace",),
+    ),
     "fleet_load_max": ("Utilisation of the hottest executor; on the leader", ("namespace",)),
     "fleet_load_mean": ("Load by capacity of the whole fleet; on the leader", ("namespace",)),
     "fleet_load_min": ("Utilisation of the coldest executor; on the leader", ("namespace",)),
@@ -147,7 +151,8 @@ def _add_tables(
     moving = dict.fromkeys((ShardState.PREPARING, ShardState.RELEASING), 0)
     for key in namespace.in_flight:
         moving[namespace.shards[key].state] += 1
-    vacant = len(namespace.vacant)
+    kept = sum(len(namespace.reserved(executor)) for executor in namespace.reservations)
+    vacant = len(namespace.vacant) + kept
     states = {
         ShardState.VACANT: vacant,
         ShardState.OWNED: held - sum(moving.values()),
@@ -157,3 +162,4 @@ def _add_tables(
     for state, count in states.items():
         gauges["shards"].add_metric((name, state.value), count)
     gauges["shards_unassigned"].add_metric((name,), vacant)
+    gauges["shards_reserved"].add_metric((name,), kept)

@@ -257,6 +257,7 @@ ANSWERS: list[tuple[Record, Record]] = [
     (protocol.FieldProblem, problems.FieldError),
     (views.NamespaceView, operators.NamespaceView),
     (views.ExecutorView, operators.ExecutorRecord),
+    (views.ReturningExecutor, operators.ReturningExecutor),
     (views.ExecutorsPage, operators.ExecutorsAnswer),
     (views.NamespacesPage, operators.NamespacesAnswer),
     (views.BlockedShard, operators.BlockedShard),

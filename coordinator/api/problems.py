@@ -147,7 +147,8 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
     "shard_unassigned": ProblemKind(
         503,
         "The shard has no owner at the moment",
-        "Nobody can take it yet: no executor is there, or its last owner's lease is running out.",
+        "Nobody can take it yet: no executor is there, its last owner's lease is running out, or it"
+        " is kept for an owner that restarts.",
         1.0,
     ),
     "shutting_down": ProblemKind(503, "The node is stopping", "Ask another node.", 1.0),

@@ -40,7 +40,8 @@ async def owner(call: Call[None]) -> web.Response:
         namespace, shard = await _settled(call, namespace, key)
     record = None if shard.executor is None else namespace.executors.get(shard.executor)
     if record is None:
-        raise Refusal("shard_unassigned", f"shard {key!r} has no owner at the moment")
+        why = f": it is kept for {shard.reserved!r}, which restarts" if shard.reserved else ""
+        raise Refusal("shard_unassigned", f"shard {key!r} has no owner at the moment{why}")
     target = None if shard.target is None else namespace.executors.get(shard.target)
     answer = OwnerAnswer(
         namespace=namespace.info.name,

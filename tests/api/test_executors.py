@@ -326,6 +326,88 @@ async def test_a_farewell_places_the_shards_elsewhere_at_once(api: Caller):
     assert (late.reason, late.body["cause"]) == ("incarnation_closed", "left")
 
 
+async def gone_for_a_restart(api: Caller, ns: str, back_within_s: float = 20) -> None:
+    """e1 has shard a and says that it will be back; e2 is there as well."""
+    await api.join(ns, "e1", version="v1")
+    await api.post(f"{ns}/shards", {"keys": ["a"]})
+    assert (await api.owner(ns, "a"))["executor"] == "e1"
+    await api.join(ns, "e2")
+    leaving = await api.beat(
+        ns, "e1", 2, status="leaving", back_within_s=back_within_s, version="v1"
+    )
+    assert leaving.body["status"] == "cordoned"
+    assert (await assignments(api, ns, "e1")).body["assignments"][0]["state"] == "run"
+    left = await api.ask("DELETE", f"{ns}/executors/e1?incarnation=e1-a")
+    assert left.status == 204
+
+
+async def test_the_shards_of_one_that_will_be_back_are_kept_for_it(api: Caller):
+    ns = await api.namespace()
+    await gone_for_a_restart(api, ns)
+    asked_at = time.monotonic()
+    refused = await api.get(f"{ns}/shards/a/owner")
+    assert (refused.status, refused.reason) == (503, "shard_unassigned")
+    assert time.monotonic() - asked_at < 1  # no caller waits for a restart
+    assert "e1" in refused.body["detail"]
+    shard = (await api.get(f"{ns}/shards/a")).body
+    assert (shard["state"], shard["reserved"], shard["executor"]) == ("vacant", "e1", None)
+    returning = (await api.get(f"{ns}/executors")).body["returning"]
+    assert [(one["executor"], one["shards"], one["window_s"]) for one in returning] == [
+        ("e1", 1, 20.0)
+    ]
+    assert returning[0]["version"] == "v1"
+    epoch = shard["epoch"]
+    back = await api.beat(ns, "e1", incarnation="e1-b")
+    assert back.status == 200
+    owner = await api.owner(ns, "a")
+    assert owner["executor"] == "e1"
+    assert owner["epoch"] > epoch
+    assert (await api.get(f"{ns}/executors")).body["returning"] == []
+
+
+async def test_who_is_not_back_in_time_finds_its_shards_elsewhere(api: Caller):
+    ns = await api.namespace(return_window_s=0.3)
+    await gone_for_a_restart(api, ns)
+
+    async def moved() -> bool:
+        return (await api.get(f"{ns}/shards/a")).body["executor"] == "e2"
+
+    await eventually(moved)
+
+
+async def test_an_eviction_of_one_that_is_away_ends_its_reservation(api: Caller):
+    ns = await api.namespace()
+    await gone_for_a_restart(api, ns)
+    answer = await api.post(f"{ns}/executors/e1/evict", {"reason": "gone for good"})
+    assert answer.status == 200
+    assert (answer.body["executor"], answer.body["evicted"]) == ("e1", True)
+    assert (await api.owner(ns, "a"))["executor"] == "e2"
+
+
+async def test_a_drain_of_one_that_is_away_ends_its_reservation(api: Caller):
+    ns = await api.namespace()
+    await gone_for_a_restart(api, ns)
+    assert (await api.post(f"{ns}/executors/e1/drain", {"reason": "gone"})).status == 200
+    assert (await api.owner(ns, "a"))["executor"] == "e2"
+
+
+async def test_when_one_that_stays_says_when_it_will_be_back_it_means_nothing(api: Caller):
+    ns = await api.namespace()
+    await api.join(ns, "e1", back_within_s=9)
+    assert (await api.get(f"{ns}/executors/e1")).body["back_within_s"] is None
+    await api.beat(ns, "e1", 2, status="leaving", back_within_s=9)
+    shown = (await api.get(f"{ns}/executors/e1")).body
+    assert (shown["leaving"], shown["back_within_s"]) == (True, 9.0)
+    assert (await api.beat(ns, "e1", 3, status="leaving", back_within_s=-1)).status == 422
+
+
+async def test_the_balance_says_that_versions_differ(api: Caller):
+    ns = await api.namespace()
+    await api.join(ns, "e1", version="v1")
+    await api.join(ns, "e2", version="v2")
+    assert (await api.get(f"{ns}/balance")).body["skipped"] == "mixed_versions"
+
+
 async def test_a_farewell_of_another_incarnation_is_refused(api: Caller):
     ns = await api.namespace()
     await api.join(ns, "e1")

@@ -351,6 +351,7 @@ async def test_the_last_pass_is_told_with_its_moves(api: Caller):
     ns = await api.namespace(
         lease_ttl_s=1,
         heartbeat_interval_s=0.5,
+        join_ramp_ratio=1,
         balancer={"interval_s": 0.05, "smoothing_horizon_s": 1, "cooldown_s": 60},
     )
     await api.join(ns, "e1")

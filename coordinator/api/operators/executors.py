@@ -13,6 +13,7 @@ from coordinator.api.operators.records import (
     ExecutorRecord,
     ExecutorsAnswer,
     ReasonRequest,
+    ReturningExecutor,
 )
 from coordinator.api.problems import Refusal
 from coordinator.api.query import choice, executor_id
@@ -26,7 +27,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.controller.facts import ExecutorFacts, executor_facts
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Executor, ExecutorStatus, ShardState, TargetKind
+from coordinator.core.types import Executor, ExecutorProfile, ExecutorStatus, ShardState, TargetKind
 
 STANDINGS = ("active", "cordoned", "draining", "drained")
 
@@ -45,7 +46,19 @@ async def list_all(call: Call[None]) -> web.Response:
         if host in (None, executor.profile.host)
         and standing in (None, namespace.status_of(executor))
     ]
-    return call.answer_read(ExecutorsAnswer(executors=records), namespace)
+    returning = [
+        ReturningExecutor(
+            executor=name,
+            host=kept.host,
+            version=kept.version,
+            shards=len(namespace.reserved(name)),
+            since=timestamp(kept.since_ms),
+            window_s=kept.window_s,
+        )
+        for name, kept in sorted(namespace.reservations.items())
+        if standing is None and host in (None, kept.host)
+    ]
+    return call.answer_read(ExecutorsAnswer(executors=records, returning=returning), namespace)
 
 
 async def show(call: Call[None]) -> web.Response:
@@ -127,7 +140,10 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
     namespace, executor, force = call.namespace, call.executor, call.body.force
     name = namespace.info.name
     record = namespace.executors.get(executor)
-    before = None if record is None else _record(namespace, record, _facts(call, namespace))
+    if record is None:
+        before = _gone(namespace, executor)
+    else:
+        before = _record(namespace, record, _facts(call, namespace))
     return await sent(
         call,
         EvictExecutor(
@@ -141,8 +157,23 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
         lambda _: _evicted(call, before, was_forced=force),
         would=f"close the incarnation of executor {executor}"
         + (" and give its shards away at once" if force else ""),
-        shards=len(namespace.owned(executor)),
+        shards=len(namespace.owned(executor)) + len(namespace.reserved(executor)),
     )
+
+
+def _gone(namespace: NamespaceState, executor: str) -> ExecutorRecord | None:
+    """One that is away for a restart, as much of it as is known: evicted, it need not come back."""
+    kept = namespace.reservations.get(executor)
+    if kept is None:
+        return None
+    profile = ExecutorProfile(host=kept.host, version=kept.version, status=ExecutorStatus.LEAVING)
+    record = Executor(
+        id=executor,
+        incarnation=kept.incarnation,
+        profile=profile,
+        joined_at_ms=kept.since_ms,
+    )
+    return _record(namespace, record, {})
 
 
 def _evicted(call: Call[Any], before: ExecutorRecord | None, *, was_forced: bool) -> web.Response:
@@ -214,5 +245,6 @@ def _record(
         joined_at=timestamp(executor.joined_at_ms),
         drain=None if drain_ is None else drain_.id,
         leaving=profile.status is ExecutorStatus.LEAVING,
+        back_within_s=namespace.return_window_s(executor) or None,
         evicted=executor.evicted,
     )

@@ -158,16 +158,32 @@ class ExecutorRecord(Struct, frozen=True, kw_only=True):
     drain: str | None
     """Id of the drain that covers it."""
     leaving: bool
+    back_within_s: float | None
+    """Of one that leaves: its shards are kept for it for so long; null when they are not."""
     evicted: bool
     """Closed by an operator; its shards move when its lease has run out."""
     warning: str | UnsetType = UNSET
     """What the order that was given risks."""
 
 
+class ReturningExecutor(Struct, frozen=True, kw_only=True):
+    """An executor that went and said when it will be back: shards are kept for it."""
+
+    executor: str
+    host: str
+    version: str
+    shards: int
+    since: str
+    window_s: float
+    """How long they are kept, counted anew by each leader."""
+
+
 class ExecutorsAnswer(Struct, frozen=True, kw_only=True):
     """The executors of a namespace, by id."""
 
     executors: list[ExecutorRecord]
+    returning: list[ReturningExecutor]
+    """Those that are gone for a restart, by id; left out where only one standing is asked for."""
 
 
 class HostView(Struct, frozen=True, kw_only=True):
@@ -228,6 +244,8 @@ class ShardView(Struct, frozen=True, kw_only=True):
     overdue: bool
     """Its owner did not stop it in time: its own lease runs out."""
     cooldown_left_s: float | None
+    reserved: str | None
+    """The executor that it is kept for, while that restarts."""
     previous: str | None
     """The owner before this one."""
     since: str | None

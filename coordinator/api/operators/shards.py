@@ -91,6 +91,7 @@ def view(namespace: NamespaceState, shard: Shard, mind: Mind | None, call: Call[
         retiring=shard.fate is Fate.RETIRED,
         overdue=shard.overdue,
         cooldown_left_s=None if facts is None else facts.cooldown_left_s,
+        reserved=shard.reserved,
         previous=shard.previous,
         since=timestamp(shard.since_ms) if is_owned else None,
         why=shard.cause.value if shard.epoch else "",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import fsum
 
 from coordinator.core.controller.mind import Mind
-from coordinator.core.controller.newcomers import is_mixed, ramping
+from coordinator.core.controller.newcomers import Filling, is_mixed, ramping
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Hold, Piece, Seat
 from coordinator.core.types import Executor, Shard
@@ -25,8 +25,8 @@ class Fleet:
     median: float
     newest: frozenset[str] = frozenset()
     """While a deploy is under way: the executors of the version that is rolled out."""
-    ramping: dict[str, float] = field(default_factory=dict)
-    """The share of its fair load that each newcomer may hold by now."""
+    ramping: dict[str, Filling] = field(default_factory=dict)
+    """How much each newcomer may hold by now."""
 
     def place(self, shard: Shard, executor: str, load: float) -> None:
         """Count a shard where it will be: later placements see what the earlier ones bring."""

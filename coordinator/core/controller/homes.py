@@ -9,7 +9,7 @@ from math import fsum
 
 from coordinator.core.controller.fleet import Fleet, owed_pieces
 from coordinator.core.controller.mind import Mind
-from coordinator.core.controller.newcomers import FairShare
+from coordinator.core.controller.newcomers import FairShare, Filling
 from coordinator.core.planner import Piece, Ramp, Seat, place
 from coordinator.core.types import Placement, Shard
 
@@ -19,6 +19,11 @@ a closing command does not name turn vacant with it, and are placed by the next 
 
 _RECORD_BYTES = 16
 """What a record costs beside its names."""
+
+
+_FULL = 2.0
+"""Times its fair share: an ordinary deploy stays well below, since each executor that restarts
+leaves room for what the next one gives up."""
 
 
 def homes_for(mind: Mind, fleet: Fleet, shards: list[Shard], without: str = "") -> list[Placement]:
@@ -60,27 +65,24 @@ def _rounds(
     Whoever is asked before others, or instead of newcomers, is filled to twice its fair share at
     most: a single executor of a new version must not get all that a lost rack had.
     """
+    room = sum(seat.capacity for seat in seats)
+    # Whoever holds no more than its fair share has room for the heaviest shard, which goes first.
     heaviest = max((piece.load for piece in pieces), default=0.0)
+    level = fair.load * room / max(1, len(seats))
+    full = Filling(max(_FULL, 1.0 + heaviest / level if level > 0.0 else _FULL))
 
-    def up_to(share: float, seat: Seat) -> Ramp:
-        name = seat.executor
-        extra = max(0.0, heaviest - fair.load * seat.capacity) if share > 1.0 else 0.0
-        return fair.ramp(seat, share, fleet.loads[name], fleet.counts[name], extra)
+    def up_to(filling: Filling, seat: Seat) -> Ramp:
+        return fair.ramp(seat, filling, fleet.loads[seat.executor], fleet.counts[seat.executor])
 
     newest = [seat for seat in seats if seat.executor in fleet.newest]
     if newest:
         # What went elsewhere would be moved again when that is restarted: the ramp can wait.
-        yield newest, {seat.executor: up_to(_FULL, seat) for seat in newest}
+        yield newest, {seat.executor: up_to(full, seat) for seat in newest}
     if any(seat.executor in fleet.ramping for seat in seats):
-        shares = {s.executor: fleet.ramping.get(s.executor, _FULL) for s in seats}
-        shares |= dict.fromkeys(fleet.newest, _FULL)
-        yield seats, {seat.executor: up_to(shares[seat.executor], seat) for seat in seats}
+        fillings = {seat.executor: full for seat in seats} | fleet.ramping
+        fillings |= dict.fromkeys(fleet.newest, full)
+        yield seats, {seat.executor: up_to(fillings[seat.executor], seat) for seat in seats}
     yield seats, {}
-
-
-_FULL = 2.0
-"""Times its fair share: an ordinary deploy stays well below, since each executor that restarts
-leaves room for what the next one gives up."""
 
 
 def fitting(placements: list[Placement]) -> list[Placement]:

@@ -16,6 +16,16 @@ _ROUNDING = 1.0 + 1e-9
 """A smoothed load may be a little more than the load that was reported all the time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How much an executor may hold for now."""
+
+    share: float
+    """Of its fair share."""
+    shards: int = 0
+    """So many in any case, whatever they weigh: one for each window of a ramp."""
+
+
 def note_arrivals(namespace: NamespaceState, mind: Mind, now: float) -> None:
     """Remember who joined with nothing while others owned something, and since when.
 
@@ -30,15 +40,16 @@ def note_arrivals(namespace: NamespaceState, mind: Mind, now: float) -> None:
             mind.arrivals[record.id, record.incarnation] = now if is_new else None
 
 
-def ramping(namespace: NamespaceState, mind: Mind, now: float) -> dict[str, float]:
-    """The share of its fair load that each newcomer may hold by now."""
+def ramping(namespace: NamespaceState, mind: Mind, now: float) -> dict[str, Filling]:
+    """How much each newcomer may hold by now."""
     policy = namespace.info.policy
-    step, window_s = policy.join_ramp_ratio, policy.balancer.budget_window_s
-    shares: dict[str, float] = {}
+    ratio, window_s = policy.join_ramp_ratio, policy.balancer.budget_window_s
+    found: dict[str, Filling] = {}
     for (executor, _), arrived_at in mind.arrivals.items():
-        if arrived_at is not None and (now - arrived_at) * step < window_s:
-            shares[executor] = step * ((now - arrived_at) // window_s + 1)
-    return shares
+        if arrived_at is not None and (now - arrived_at) * ratio < window_s:
+            windows = int((now - arrived_at) // window_s) + 1
+            found[executor] = Filling(ratio * windows, windows)
+    return found
 
 
 def is_mixed(namespace: NamespaceState, mind: Mind, now: float) -> bool:
@@ -71,12 +82,10 @@ class FairShare:
         room = sum(seat.capacity for seat in seats if seat.is_open)
         return cls(load / room, count / room) if room > 0.0 else cls(0.0, 0.0)
 
-    def ramp(self, seat: Seat, share: float, load: float, count: int, extra: float = 0.0) -> Ramp:
-        """How much one that has `load` in `count` shards may be sent to hold `share` of it.
-
-        `extra` is load beyond that.
-        """
+    def ramp(self, seat: Seat, filling: Filling, load: float, count: int) -> Ramp:
+        """How much one that has `load` in `count` shards may be sent until it is filled so far."""
         return Ramp(
-            load=self.load * seat.capacity * share * _ROUNDING + extra - load,
-            count=ceil(self.count * seat.capacity * share) - count,
+            load=self.load * seat.capacity * filling.share * _ROUNDING - load,
+            count=ceil(self.count * seat.capacity * filling.share) - count,
+            at_least=filling.shards - count,
         )

@@ -27,6 +27,8 @@ class RampUse:
         if ramp is None:
             return True
         sent_load, sent_count = self._sent[executor]
+        if sent_count < ramp.at_least:
+            return True
         if ramp.count is not None and sent_count >= ramp.count:
             return False
         return ramp.load is None or sent_load + load <= ramp.load

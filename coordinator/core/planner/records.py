@@ -180,3 +180,4 @@ class Ramp:
 
     load: float | None = None
     count: int | None = None
+    at_least: int = 0  # so many shards whatever they weigh: shards cannot be divided
