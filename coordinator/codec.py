@@ -8,6 +8,7 @@ written and read in slices. The core itself stays free of encodings.
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
@@ -207,8 +208,9 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
         for tag in ("executors", "drains", "cordons", "closed", "reservations", "events"):
             for rows in _slices(getattr(namespace, tag)):
                 yield tag, rows
-        for shards in _slices(namespace.shards):
-            yield "shards", [*map(_values_of_shard, shards)]
+        shards = map(_values_of_shard, namespace.shards)
+        while rows := [*islice(shards, SLICE_RECORDS)]:
+            yield "shards", rows
 
 
 _Row = TypeVar("_Row")

@@ -44,11 +44,6 @@ class Aside:
         self._strangers = 0
         """Objects set aside since they were counted last that were no records."""
 
-    def view(self, records: int) -> None:
-        """A view of so many records was made: to walk through a million keys takes 50 ms."""
-        if records >= LARGE:
-            gc.freeze()
-
     @contextmanager
     def bulk(self, records: int) -> Iterator[None]:
         """What is made in this block, after so many records, are records again.

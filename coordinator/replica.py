@@ -92,9 +92,7 @@ class StateMachine:
 
     def parts(self) -> Iterator[bytes]:
         """The state of this moment as bytes, the same on every node at the same index."""
-        view = self.state.view()
-        self._aside.view(self._held())
-        return encode_snapshot(view)
+        return encode_snapshot(self.state.view())
 
     def prepare(self, parts: Iterator[bytes]) -> Generator[None, None, Callable[[], None]]:
         """Read a snapshot in slices; raises and changes nothing if it is not a readable one."""

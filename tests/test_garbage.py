@@ -89,7 +89,6 @@ from coordinator.garbage import LARGE, Aside
 from coordinator.core.types import Shard
 
 aside = Aside()
-aside.view(LARGE - 1)
 with aside.bulk(LARGE - 1):
     print(gc.isenabled(), gc.get_freeze_count())
 with aside.bulk(LARGE):

@@ -1,6 +1,6 @@
 """All of a namespace at one moment, as a snapshot holds it. It knows no rule and no index."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator.core.events import Event
@@ -21,7 +21,7 @@ class NamespaceImage:
 
     info: Namespace
     revision: int
-    shards: Sequence[Shard]
+    shards: Iterable[Shard]
     executors: tuple[Executor, ...]
     drains: tuple[Drain, ...]
     cordons: tuple[Cordon, ...]
