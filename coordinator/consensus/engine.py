@@ -1,4 +1,4 @@
-"""PySyncObj with names for its private parts, and the five methods it is steered by.
+"""PySyncObj with names for its private parts, and the six methods it is steered by.
 
 Decides nothing about Raft. Every name used here is compared with the installed library by the
 contract tests.
@@ -59,7 +59,7 @@ class Proposals:
 
 
 class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
-    """PySyncObj with names for its private parts; the five overridden ones are its seams."""
+    """PySyncObj with names for its private parts; the six overridden ones are its seams."""
 
     def __init__(
         self,
@@ -78,6 +78,8 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
         self._apply = apply
         self._may_stand = may_stand
         self.sent = (0, 0)
+        self.append_entries_max: int | None = None
+        """Entries of one message (see `bounded`)."""
         self._is_resting = False
         self.next_turn: Callable[[Callable[[], None]], object] | None = None
         """Calls back in the next turn of the loop that drives this engine, if one does."""
@@ -166,6 +168,16 @@ class Engine(SyncObj):  # type: ignore[misc]  # the library has no types
     def _SyncObj__sendAppendEntries(self) -> None:
         self.sent = (self.last_index, self.commit_index)
         super()._SyncObj__sendAppendEntries()
+
+    def _SyncObj__getEntries(
+        self, fromIDx: int, count: int | None = None, maxSizeBytes: int | None = None
+    ) -> list[Any]:
+        # Without a count the library copies the rest of the log for each message. Its other caller
+        # without one looks at the first entry, and whether there is another.
+        entries: list[Any] = super()._SyncObj__getEntries(
+            fromIDx, count or self.append_entries_max, maxSizeBytes
+        )
+        return entries
 
     # Names for the private parts.
 

@@ -202,7 +202,7 @@ class ConsensusNode:
         for future, result, error in answers:
             self._settle(future, result, error)
         self._tell()
-        if replica.engine.log.is_behind or replica.engine.is_behind:
+        if replica.owes_appends or replica.engine.log.is_behind or replica.engine.is_behind:
             self._kick()  # a share of something waits, and nothing else may bring a step soon
 
     def _stand_aside(self, why: str) -> None:

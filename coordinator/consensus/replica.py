@@ -6,8 +6,8 @@ Must not know sockets, tasks or the event loop: the simulator drives it with a v
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from coordinator.consensus import library
 from coordinator.consensus.codec import Message, pack
@@ -19,7 +19,7 @@ from coordinator.consensus.contract import (
     StateMachine,
     TooLarge,
 )
-from coordinator.consensus.cures.base import Blueprint, Cure
+from coordinator.consensus.cures.base import Blueprint, Cure, by_type, overrides
 from coordinator.consensus.disk import DiskLost, DiskRefused
 from coordinator.consensus.engine import Engine
 from coordinator.consensus.library import Member, Port, logger
@@ -49,11 +49,11 @@ NEVER_S: Final = 1e9
 """Compaction goes by size alone: an idle log need not be compacted."""
 
 
-Hook = TypeVar("Hook")
-
-
 class Replica:
     """The member `config.name`. `outbox` holds encoded messages per peer until they are taken."""
+
+    owes_appends = False
+    """Leader: some peer lacks more than the last step might send it."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class Replica:
         self.probe = Probe(self)
         for cure in self.cures:
             cure.attach(self)
-        self._incoming = _by_type(cure.incoming() for cure in self.cures)
-        self._outgoing = _by_type(cure.outgoing() for cure in self.cures)
-        self._delivered = _by_type(cure.delivered() for cure in self.cures)
+        self._incoming = by_type(cure.incoming() for cure in self.cures)
+        self._outgoing = by_type(cure.outgoing() for cure in self.cures)
+        self._delivered = by_type(cure.delivered() for cure in self.cures)
         self._outgoing_any = self._outgoing.pop("*", ())
         # Most cures have nothing to do in a step; a step is the hot path.
-        self._before_step = [c.before_step for c in self.cures if _overrides(c, "before_step")]
-        self._after_step = [c.after_step for c in self.cures if _overrides(c, "after_step")]
+        self._before_step = [c.before_step for c in self.cures if overrides(c, "before_step")]
+        self._after_step = [c.after_step for c in self.cures if overrides(c, "after_step")]
 
     def _draw(self, machine: StateMachine | SlicedMachine) -> Blueprint:
         config = self.config
@@ -294,8 +294,11 @@ class Replica:
         ):
             engine.forceLogCompaction()
         engine.doTick(0.0)
+        owes_appends, self.owes_appends = self.owes_appends, False
         if engine.is_leader and (
-            engine.sent != (engine.last_index, engine.commit_index) or self._is_next_share_due()
+            owes_appends
+            or engine.sent != (engine.last_index, engine.commit_index)
+            or self._is_next_share_due()
         ):
             engine.replicate()
         for after_step in self._after_step:
@@ -386,15 +389,3 @@ class Replica:
         ages = sorted(self.now - at for at in self.engine.response_times.values())
         needed = (len(self.peers) + 1) // 2
         return max(0.0, ages[needed - 1]) if needed else 0.0
-
-
-def _overrides(cure: Cure, hook: str) -> bool:
-    return getattr(type(cure), hook) is not getattr(Cure, hook)
-
-
-def _by_type(tables: Iterable[Mapping[str, Hook]]) -> dict[str, tuple[Hook, ...]]:
-    hooks: dict[str, tuple[Hook, ...]] = {}
-    for table in tables:
-        for kind, hook in table.items():
-            hooks[kind] = (*hooks.get(kind, ()), hook)
-    return hooks

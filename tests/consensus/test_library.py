@@ -31,6 +31,7 @@ METHODS = {
     "connectedToAnyone": 0,
     "doApplyCommand": 1,
     "generateRaftTimeout": 0,
+    "getEntries": 3,
     "sendAppendEntries": 0,
     "setCurrentTerm": 2,
     "setState": 1,
@@ -94,6 +95,7 @@ OVERRIDDEN = (
     "connectedToAnyone",
     "doApplyCommand",
     "generateRaftTimeout",
+    "getEntries",
     "sendAppendEntries",
 )
 

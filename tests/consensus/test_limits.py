@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.consensus import ENTRY_BYTES_MAX, ApplyFailed, Overloaded, TooLarge, UnknownEntry
+from coordinator.consensus.cures.limits import APPEND_ENTRIES_MAX, APPENDS_PER_STEP_MAX
 from coordinator.consensus.library import NOT_LEADER, SUCCESS, UNKNOWN_OUTCOME, Member
 from coordinator.consensus.sealed import seal_snapshot
 from tests.consensus.cluster import Register
@@ -143,6 +144,51 @@ def test_a_peer_that_does_not_read_is_sent_nothing_more_only_with_the_cure(witho
     lab.pass_s(0.15)
     assert lab.sent("n3", "append_entries")
     assert Member("n3") in lab.engine.connected
+
+
+def far_behind(*without, entries):
+    """A leader, a follower that has all, and n3 that lacks so many entries."""
+    lab = Lab(*without)
+    lab.lead()
+    lab.replica.link_shut("n3")
+    first = lab.engine.last_index
+    for _ in range(entries - 1):
+        lab.propose()
+    lab.step()
+    lab.sent()
+    lab.replica.link_opened("n3")
+    lab.acknowledge("n3", first, reset=True, success=False)
+    lab.propose()
+    return lab
+
+
+@pytest.mark.parametrize("without", [(), ("bounded",)])
+def test_a_backlog_is_sent_in_shares_of_a_step_only_with_the_cure(without):
+    total = 2 * APPENDS_PER_STEP_MAX * APPEND_ENTRIES_MAX + 1
+    lab = far_behind(*without, entries=total)
+    shares = []
+    while not shares or lab.replica.owes_appends:
+        lab.step()
+        shares.append([len(m["entries"]) for m in lab.sent("n3", "append_entries")])
+        assert Member("n3") in lab.engine.connected
+    sizes = [size for share in shares for size in share]
+    if without:
+        assert len(shares) == 1
+        assert max(sizes) > APPEND_ENTRIES_MAX
+    else:
+        full = [APPEND_ENTRIES_MAX] * APPENDS_PER_STEP_MAX
+        assert shares == [full, full, [1]]
+    assert sum(sizes) == total
+
+
+def test_who_is_sent_shares_and_loses_its_link_is_not_connected_by_the_end_of_the_step():
+    lab = far_behind(entries=2 * APPENDS_PER_STEP_MAX * APPEND_ENTRIES_MAX)
+    lab.step()
+    assert lab.replica.owes_appends
+    lab.replica.link_shut("n3")
+    lab.step()
+    assert not lab.replica.owes_appends
+    assert Member("n3") not in lab.engine.connected
 
 
 # once

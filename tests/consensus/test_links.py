@@ -22,6 +22,7 @@ from coordinator.consensus.handshake import (
     is_loopback,
     split_address,
 )
+from coordinator.consensus.link import TURN_BYTES_MAX, Link
 from coordinator.consensus.node import CURES
 from tests.consensus.cluster import Cluster, Register, cluster, free_ports, until
 
@@ -347,3 +348,48 @@ async def test_links_come_back_after_the_listener_was_away():
         await asyncio.sleep(0.3)
         returned = await c.boot("n1")
         await until(lambda: sum(p.connected for p in returned.status().peers) == 2, 3.0)
+
+
+class Beside:
+    """Where a link writes to and reads from, and the loop it shares with others."""
+
+    def __init__(self):
+        self.is_reading = True
+        self.turns = []
+
+    def pause_reading(self):
+        self.is_reading = False
+
+    def resume_reading(self):
+        self.is_reading = True
+
+    def is_closing(self):
+        return False
+
+
+async def test_a_link_that_brings_much_lets_others_have_their_turn():
+    async with lone_member() as made:
+        links = made.nodes["n1"]._links
+        socket = Beside()
+        link = Link(links, None)
+        link.transport, link.is_up = socket, True
+        ping = framed(pack({"type": "ping"}))
+        much = ping * (TURN_BYTES_MAX // len(ping))
+        for _ in range(2):  # the count begins anew with each rest
+            link.data_received(much)
+            assert socket.is_reading
+            link.data_received(ping)
+            assert not socket.is_reading
+            await asyncio.sleep(0)
+            assert socket.is_reading
+
+
+async def test_a_link_that_ended_while_it_rested_stays_ended():
+    async with lone_member() as made:
+        socket = Beside()
+        link = Link(made.nodes["n1"]._links, None)
+        link.transport, link.is_up = socket, True
+        link.data_received(framed(pack({"type": "ping"})) * (TURN_BYTES_MAX // 10))
+        link.transport = None
+        await asyncio.sleep(0)
+        assert not socket.is_reading

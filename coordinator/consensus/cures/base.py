@@ -6,7 +6,7 @@ None ends it.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from coordinator.consensus.codec import Message
 from coordinator.consensus.contract import ConsensusConfig
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Rewrite = Callable[[str, Message], Message | None]
 """(peer, message) -> the message to go on with, or None to end it here."""
 Seen = Callable[[str, Message], None]
+Hook = TypeVar("Hook")
 
 
 @dataclass(slots=True)
@@ -84,3 +85,17 @@ class Cure:
 
     def after_step(self) -> None:
         """Each step, after the library's tick and before anything is flushed."""
+
+
+def overrides(cure: Cure, hook: str) -> bool:
+    """Whether a cure does anything in this hook."""
+    return getattr(type(cure), hook) is not getattr(Cure, hook)
+
+
+def by_type(tables: Iterable[Mapping[str, Hook]]) -> dict[str, tuple[Hook, ...]]:
+    """The hooks of several cures for each type of message, in their order."""
+    hooks: dict[str, tuple[Hook, ...]] = {}
+    for table in tables:
+        for kind, hook in table.items():
+            hooks[kind] = (*hooks.get(kind, ()), hook)
+    return hooks
