@@ -196,11 +196,19 @@ class Network:
 class NamespacedNodes(Nodes):
     """Three nodes, each in its own namespace. Plaintext: nobody else is on this network."""
 
-    def __init__(self, folder: Path, processes: Processes, network: Network) -> None:
-        super().__init__(folder, processes, len(network.names))
+    def __init__(
+        self,
+        folder: Path,
+        processes: Processes,
+        network: Network,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """The nodes are all of the network, or these of it."""
+        names = network.names if names is None else names
+        super().__init__(folder, processes, len(names))
         self._network = network
-        self.raft = {name: f"{network.address(name)}:7071" for name in network.names}
-        self.api = {name: f"http://{network.address(name)}:7070" for name in network.names}
+        self.raft = {name: f"{network.address(name)}:7071" for name in names}
+        self.api = {name: f"http://{network.address(name)}:7070" for name in names}
 
     def config(self, name: str) -> Path:
         path = super().config(name)
