@@ -167,6 +167,8 @@ class ConsensusNode:
             self._expire()
             self._kick()
             soon = self._replica.engine.election_deadline_s - self._monotonic()
+            if soon <= 0.0:  # a leader's, or one that the step just asked for sees
+                soon = self.config.tick_interval_s
             if self._replica.snapshots.is_working:
                 soon = min(soon, SLICE_EVERY_S)
             if self._replica.disk_fault is not None:
