@@ -6,7 +6,6 @@ It decides nothing itself: the mind judges, the state machine rules.
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -265,7 +264,7 @@ class Leadership:
         None when it is known: the caller then reads the state as it is.
         """
         self._loop.current()
-        deadline = time.monotonic() + timeout_s
+        deadline = self._clock.monotonic() + timeout_s
         while True:
             state = self._replica.state.namespaces.get(namespace)
             if state is None:
@@ -282,7 +281,7 @@ class Leadership:
             is_kept = shard.reserved is not None
             if shard.executor is not None or shard.fate is Fate.PARKED or is_kept:
                 return None
-            left_s = deadline - time.monotonic()
+            left_s = deadline - self._clock.monotonic()
             if not await self._replica.watches.wait((namespace, None), state.revision, left_s):
                 return None
 

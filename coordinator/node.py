@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import random
+from typing import ClassVar
 
 from coordinator.api import Listener, make_app
 from coordinator.clock import Clock, SystemClock
@@ -40,6 +41,9 @@ class Node:
     Made with what its journal holds, if it has one; raises StartError when that cannot be used.
     """
 
+    consensus_type: ClassVar[type[ConsensusNode]] = ConsensusNode
+    """Tests give it other disks in a subclass."""
+
     def __init__(
         self,
         settings: Settings,
@@ -50,7 +54,7 @@ class Node:
         formats: Formats = FORMATS,
     ) -> None:
         self.settings = settings
-        clock = clock or SystemClock()
+        clock, rng = clock or SystemClock(), rng or random.Random()
         machine = StateMachine(formats)
         config = ConsensusConfig(
             name=settings.node.name,
@@ -64,15 +68,15 @@ class Node:
             insecure=settings.security.insecure,
         )
         try:
-            self.consensus = ConsensusNode(
-                config, machine, rng=rng or random.Random(), monotonic=clock.monotonic
+            self.consensus = self.consensus_type(
+                config, machine, rng=rng, monotonic=clock.monotonic
             )
         except ConsensusError as error:
             raise StartError(f"cannot start: {error}") from error
         self.replica = Replica(machine, self.consensus, Watches())
         self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
         leadership = Leadership(self.leader, self.replica, clock)
-        self.app = make_app(self.replica, leadership, settings, clock=clock)
+        self.app = make_app(self.replica, leadership, settings, clock=clock, rng=rng)
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(self.app, settings.limits)
 

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import Final
 
 from aiohttp import web
@@ -48,7 +49,7 @@ def make_app(
         forwarder=Forwarder(settings.node.name),
         metrics=NodeMetrics(replica, leader, clock, waiters=lambda: polls.count, answered=answered),
         answered=answered,
-        openapi=document(ROUTES),
+        openapi=_document(),
     )
     server = Server(desk)
     app = web.Application(client_max_size=HEARTBEAT_BYTES)
@@ -67,6 +68,12 @@ def make_app(
     app.on_shutdown.append(_release)
     app.cleanup_ctx.append(_pool)
     return app
+
+
+@cache
+def _document() -> bytes:
+    """Made once: a process may hold several nodes, one after another."""
+    return document(ROUTES)
 
 
 async def _release(app: web.Application) -> None:
