@@ -4,14 +4,13 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coordinator.consensus.node import CURES
 from tests.sim.runner import OtherSource, Request, repeat_command, run
+from tests.sim.scopes import CONSENSUS, SCOPES
 from tests.sim.shrink import shrink
-
-NAMES = [cure.name for cure in CURES]
 
 
 def _seeds(text: str) -> range:
@@ -25,12 +24,9 @@ def _seeds(text: str) -> range:
     return seeds
 
 
-def _cures(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    unknown = sorted(set(names) - set(NAMES))
-    if unknown:
-        raise argparse.ArgumentTypeError(f"unknown {', '.join(unknown)}; one of {', '.join(NAMES)}")
-    return names
+def _unknown(without: Sequence[str], known: Sequence[str]) -> str | None:
+    unknown = sorted(set(without) - set(known))
+    return f"unknown {', '.join(unknown)}; one of {', '.join(known)}" if unknown else None
 
 
 def _jobs(text: str) -> int:
@@ -55,13 +51,13 @@ def _seconds(text: str) -> float:
 def main(arguments: list[str] | None = None) -> int:
     """Exit status 0 only when every seed held; 2 for what cannot be asked."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
-    parser.add_argument("--scope", choices=("consensus", "system"), default="consensus")
+    parser.add_argument("--scope", choices=tuple(SCOPES), default=CONSENSUS.name)
     parser.add_argument("--seeds", type=_seeds, default=range(200), metavar="A-B")
     parser.add_argument("--json", action="store_true", help="the summary as a JSON line")
     parser.add_argument("--jobs", type=_jobs, default=1, metavar="N")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="keep outcomes, skip kept ones")
     parser.add_argument(
-        "--without", type=_cures, action="append", default=[], metavar="CURE[,CURE]"
+        "--without", action="append", default=[], metavar="NAME[,NAME]", help="cures or rules"
     )
     parser.add_argument(
         "--only", type=_lines, metavar="N[,N]", help="these lines of the fault script of one seed"
@@ -70,13 +66,15 @@ def main(arguments: list[str] | None = None) -> int:
         "--shrink", type=_seconds, default=60.0, metavar="S", help="on the first seed that fails"
     )
     asked = parser.parse_args(arguments)
-    if asked.scope == "system":
-        print("the scope `system` is not built yet: only `consensus` is", file=sys.stderr)
-        return 2
     if asked.only is not None and (len(asked.seeds) > 1 or asked.resume is not None):
         parser.error("--only is for one seed, and for none that is kept")
-    without = tuple(dict.fromkeys(name for names in asked.without for name in names))
-    request = Request(asked.seeds, without, asked.jobs, asked.resume, only=asked.only)
+    named = (name for names in asked.without for name in names.split(",") if name)
+    without = tuple(dict.fromkeys(named))
+    if (unknown := _unknown(without, SCOPES[asked.scope].rules)) is not None:
+        parser.error(f"--without: {unknown}")
+    request = Request(
+        asked.seeds, without, asked.jobs, asked.resume, only=asked.only, scope=asked.scope
+    )
     try:
         summary = run(request, sys.stderr)
     except OtherSource as error:
@@ -93,10 +91,16 @@ def _shrink(failure: Any, request: Request, seconds: float) -> None:
     logging.disable(logging.CRITICAL)
     seed = failure["seed"]
     try:
-        short = shrink(seed, request.without, seconds=seconds, only=request.only)
+        short = shrink(
+            seed,
+            request.without,
+            seconds=seconds,
+            only=request.only,
+            scope=SCOPES[request.scope],
+        )
     finally:
         logging.disable(logging.NOTSET)
-    repeat = repeat_command(seed, request.without, short.numbers)
+    repeat = repeat_command(seed, request.without, short.numbers, scope=request.scope)
     failure["repeat"] = repeat
     print(
         f"seed {seed} shrunk from {short.former} faults to {len(short.events)}:\n"

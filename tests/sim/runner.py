@@ -17,17 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from tests.sim.consensus import Outcome, run_seed
+from tests.sim.scopes import CONSENSUS, SCOPES, Outcome, Scope
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SOURCES: Final = (
-    "coordinator/consensus",
-    "coordinator/core",
-    "coordinator/codec.py",
-    "coordinator/replica.py",
-    "tests/sim",
-)
-"""What an outcome depends on, with the versions of Python and of the library."""
 PROGRESS_S: Final = 2.0
 BAR: Final = 24
 
@@ -47,6 +39,11 @@ class Request:
     stops_at_failure: bool = False
     only: tuple[int, ...] | None = None
     """Lines of the script; the others are left out."""
+    scope: str = CONSENSUS.name
+
+    def repeat(self, seed: int) -> str:
+        """The one command that repeats a seed of this request."""
+        return repeat_command(seed, self.without, self.only, scope=self.scope)
 
 
 def run(request: Request, progress: TextIO | None = None) -> dict[str, object]:
@@ -60,12 +57,12 @@ def run(request: Request, progress: TextIO | None = None) -> dict[str, object]:
         for outcome, cpu_s in outcomes:
             done[outcome.seed] = (outcome, cpu_s)
             if file is not None:
-                row = {"without": request.without, "cpu_s": cpu_s, **asdict(outcome)}
+                row = {"without": request.without, "cpu_s": cpu_s, **_fields(outcome)}
                 file.write(json.dumps(row) + "\n")
                 file.flush()
             if outcome.what is not None:
                 bar.say(f"seed {outcome.seed}: {outcome.what}")
-                bar.say(f"  repeat: {repeat_command(outcome.seed, request.without, request.only)}")
+                bar.say(f"  repeat: {request.repeat(outcome.seed)}")
             bar.moved(len(done))
             if outcome.what is not None and request.stops_at_failure:
                 break
@@ -112,11 +109,17 @@ class Bar:
             print("\x1b[K", end="", file=self._out, flush=True)
 
 
-def repeat_command(seed: int, without: Sequence[str], only: Collection[int] | None = None) -> str:
+def repeat_command(
+    seed: int,
+    without: Sequence[str],
+    only: Collection[int] | None = None,
+    *,
+    scope: str = CONSENSUS.name,
+) -> str:
     """The one command that repeats a seed, or some lines of its script."""
     left_out = "".join(f" --without {name}" for name in without)
     lines = "" if only is None else f" --only {','.join(map(str, only)) or 'none'}"
-    return f"python -m tests.sim --scope consensus --seeds {seed}-{seed}{left_out}{lines}"
+    return f"python -m tests.sim --scope {scope} --seeds {seed}-{seed}{left_out}{lines}"
 
 
 def _summary(
@@ -125,17 +128,20 @@ def _summary(
     outcomes = [outcome for outcome, _ in done]
     failures = [outcome for outcome in outcomes if outcome.what is not None]
     first = {"seed": failures[0].seed, "what": failures[0].what} if failures else None
-    counted = ("committed", "terms", "confirmed", "losses", "operations")
+
+    def total(key: str) -> int:
+        return sum(getattr(outcome, key, 0) for outcome in outcomes)
+
     return {
-        "scope": "consensus",
+        "scope": request.scope,
         "seeds": len(outcomes),
         "failed": len(failures),
         "first_failure": first,
-        "crashes": sum(outcome.crashes for outcome in outcomes),
-        "partitions": sum(outcome.partitions for outcome in outcomes),
-        "moves": 0,
+        "crashes": total("crashes"),
+        "partitions": total("partitions"),
+        "moves": total("moves"),
         "seconds": round(seconds, 2),
-        **{key: sum(getattr(outcome, key) for outcome in outcomes) for key in counted},
+        **{key: total(key) for key in SCOPES[request.scope].counted},
         "cpu_s_per_seed": round(sum(cpu_s for _, cpu_s in done) / max(1, len(done)), 3),
         "without": list(request.without),
     }
@@ -143,7 +149,7 @@ def _summary(
 
 def _timed(seed: int, request: Request) -> tuple[Outcome, float]:
     started = time.process_time()
-    outcome = run_seed(seed, request.without, request.only)
+    outcome = SCOPES[request.scope].run_seed(seed, request.without, request.only)
     return outcome, round(time.process_time() - started, 4)
 
 
@@ -172,10 +178,10 @@ def _silence() -> None:
 # The file of outcomes.
 
 
-def source() -> dict[str, str]:
+def source(scope: Scope) -> dict[str, str]:
     """The commit, and a hash of all that an outcome depends on: equal hash, equal outcomes."""
     digest = hashlib.sha256()
-    for place in SOURCES:
+    for place in scope.sources:
         path = ROOT / place
         files = [path] if path.is_file() else sorted(path.rglob("*.py"))
         for file in files:
@@ -187,7 +193,11 @@ def source() -> dict[str, str]:
         text=True,
         check=False,
     )
-    return {"commit": told.stdout.strip() or "unknown", "source": digest.hexdigest()[:16]}
+    return {
+        "scope": scope.name,
+        "commit": told.stdout.strip() or "unknown",
+        "source": digest.hexdigest()[:16],
+    }
 
 
 def _read(request: Request) -> Iterator[tuple[int, tuple[Outcome, float]]]:
@@ -195,19 +205,25 @@ def _read(request: Request) -> Iterator[tuple[int, tuple[Outcome, float]]]:
     if path is None or not path.exists():
         return
     lines = path.read_text().splitlines()
-    here = source()
+    scope = SCOPES[request.scope]
+    here = source(scope)
     head = _row(lines[0]) if lines else None
     if head is not None and head.get("source") != here["source"]:
         raise OtherSource(
-            f"{path} holds outcomes of commit {head.get('commit', '?')}, whose source differs from "
-            f"the one here ({here['commit']}): check that commit out, or begin another file"
+            f"{path} holds outcomes of scope {head.get('scope', '?')} and commit "
+            f"{head.get('commit', '?')}, whose source differs from the one here "
+            f"({here['scope']}, {here['commit']}): check that commit out, or begin another file"
         )
     for line in lines[1:]:
         row = _row(line)  # the last line may be half: it is run again
         if row is not None and tuple(row.pop("without", ())) == request.without:
             cpu_s = float(row.pop("cpu_s"))
-            outcome = Outcome(**row)
+            outcome = scope.outcome(**row)
             yield outcome.seed, (outcome, cpu_s)
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    return asdict(outcome)  # type: ignore[call-overload, no-any-return] # each is a dataclass
 
 
 def _row(line: str) -> dict[str, Any] | None:
@@ -228,7 +244,7 @@ def _file(request: Request) -> Iterator[TextIO | None]:
         file.seek(0)
         text = file.read()
         if not text:
-            file.write(json.dumps(source()) + "\n")
+            file.write(json.dumps(source(SCOPES[request.scope])) + "\n")
         elif not text.endswith("\n"):
             file.write("\n")
         yield file

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.consensus.node import CURES
-from tests.sim.consensus import Scenario, run_seed
 from tests.sim.faults import Event
+from tests.sim.scopes import CONSENSUS, Scope
 
 TRIES_MAX: Final = 120
 
@@ -61,11 +60,11 @@ def shrink(
     *,
     seconds: float = 60.0,
     only: Sequence[int] | None = None,
+    scope: Scope = CONSENSUS,
 ) -> Short:
     """The short script of a seed that fails; raises ValueError when it holds."""
-    scenario = Scenario(seed, [cure for cure in CURES if cure.name not in without], only)
-    script = scenario.script
-    first = scenario.run()
+    script = scope.script(seed, without, only)
+    first = scope.run_seed(seed, without, only)
     if first.what is None:
         raise ValueError(f"seed {seed} holds")
     deadline_s = time.monotonic() + seconds
@@ -75,7 +74,7 @@ def shrink(
     def fails(numbers: Sequence[int]) -> bool:
         nonlocal tries
         tries += 1
-        what = run_seed(seed, without, numbers).what
+        what = scope.run_seed(seed, without, numbers).what
         if what is not None:
             found[tuple(numbers)] = what
         return what is not None

@@ -2,12 +2,14 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.sim import runner
 from tests.sim.__main__ import main
 from tests.sim.runner import Bar
+from tests.sim.scopes import CONSENSUS
 
 BROKEN = ["--without", "prefix-match,reset-order", "--without", "snapshot-cap"]
 FAILS = 4
@@ -74,17 +76,17 @@ def test_kept_outcomes_are_not_run_again(tmp_path, capsys):
     assert len(kept.read_text().splitlines()) == 6  # another composition is another outcome
 
 
-def test_outcomes_of_another_source_are_refused_with_the_way_out(tmp_path, capsys, monkeypatch):
+def test_outcomes_of_another_source_are_refused_with_the_way_out(tmp_path, capsys):
     kept = tmp_path / "outcomes.jsonl"
     kept.write_text(json.dumps({"commit": "c0ffee", "source": "another"}) + "\n")
     assert main(["--seeds", "0-0", "--resume", str(kept)]) == 2
     told = capsys.readouterr().err
     assert "commit c0ffee" in told
     assert "begin another file" in told
-    here = runner.source()
-    assert here == runner.source()
-    monkeypatch.setattr(runner, "SOURCES", ("tests/sim/world.py",))
-    assert runner.source()["source"] != here["source"]
+    here = runner.source(CONSENSUS)
+    assert here == runner.source(CONSENSUS)
+    elsewhere = replace(CONSENSUS, sources=("tests/sim/world.py",))
+    assert runner.source(elsewhere)["source"] != here["source"]
 
 
 def test_two_jobs_tell_the_same_as_one(capsys):
@@ -103,10 +105,10 @@ def test_the_bar_says_how_far_it_is_and_how_long_it_will_take():
     assert bar.text(40, 0.0).endswith("40 of 100 seeds, 0:00 left")
 
 
-def test_what_is_not_built_or_not_known_ends_with_status_two(capsys):
-    assert main(["--scope", "system"]) == 2
-    assert "not built yet" in capsys.readouterr().err
+def test_what_is_not_known_ends_with_status_two():
     for wrong in (
+        ["--scope", "nothing"],
+        ["--scope", "system", "--without", "prefix-match"],
         ["--without", "nothing"],
         ["--seeds", "5-1"],
         ["--seeds", "x"],
