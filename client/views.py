@@ -50,6 +50,7 @@ class Policy(Struct, frozen=True):
     join_ramp_ratio: float = 0.25
     mixed_version_hold_s: float = 600.0
     drain_in_flight: int = 64
+    poison_threshold: int | None = 3
     max_shards: int = 1_000_000
 
 
@@ -159,6 +160,14 @@ class HostView(Struct, frozen=True):
 # ------------------------------------------------------------------------------------- shards
 
 
+class Strike(Struct, frozen=True):
+    """A crash or a failed start that a shard was present at."""
+
+    kind: str
+    executor: str
+    at: str
+
+
 class ShardView(Struct, frozen=True):
     """A shard as operators see it."""
 
@@ -169,7 +178,8 @@ class ShardView(Struct, frozen=True):
     state: str = "vacant"
     load: float | None = None
     pinned: str | None = None
-    parked: str | None = None  # the reason it was parked with
+    parked: str | None = None  # why it is parked
+    strikes: list[Strike] = []  # what speaks for its being poison, oldest first
     retiring: bool = False
     overdue: bool = False  # its owner did not stop it in time
     next: str | None = None

@@ -19,7 +19,6 @@ from coordinator.core.commands import (
     Entry,
     EvictExecutor,
     InheritShards,
-    JoinExecutor,
     Outcome,
     Reason,
     Refused,
@@ -27,6 +26,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.controller import Beat, Controller, Mind, Need
 from coordinator.core.controller.fleet import see
+from coordinator.core.controller.joins import join_command
 from coordinator.core.controller.losses import close_command
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import CloseCause, Fate, LeaseLoss
@@ -127,14 +127,7 @@ class Leadership:
 
     async def _join(self, state: NamespaceState, mind: Mind, beat: Beat) -> Outcome:
         """Let an incarnation in; the one it supersedes is not renewed from now on."""
-        command = JoinExecutor(
-            namespace=state.info.name,
-            executor=beat.executor,
-            incarnation=beat.incarnation,
-            profile=beat.profile,
-            at_ms=self._clock.wall_ms(),
-            predecessor_dead=beat.predecessor_dead,
-        )
+        command = join_command(state, mind, beat, self._clock.wall_ms())
         outcome = await self._ending(state, mind, beat.executor, command)
         if isinstance(outcome, Applied):
             mind.joined(beat.executor, self._clock.monotonic())

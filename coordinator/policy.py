@@ -31,6 +31,8 @@ FailureRatio = Annotated[float, Meta(gt=0, le=1)]
 Handoffs = Annotated[int, Meta(ge=1, le=10_000)]
 Cost = Annotated[float, Meta(ge=0, le=100)]
 HoldSeconds = Annotated[float, Meta(ge=0, le=600)]
+Strikes = Annotated[int, Meta(ge=2, le=20)]
+"""One crash tells no shard from the others that were there."""
 ShardCount = Annotated[int, Meta(ge=1, le=SHARDS_MAX)]
 
 
@@ -73,6 +75,7 @@ class PolicyFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     join_ramp_ratio: RampRatio | UnsetType = UNSET
     mixed_version_hold_s: VersionHoldSeconds | UnsetType = UNSET
     drain_in_flight: Handoffs | UnsetType = UNSET
+    poison_threshold: Strikes | UnsetType | None = UNSET
     max_shards: ShardCount | UnsetType = UNSET
 
 

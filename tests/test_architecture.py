@@ -265,6 +265,7 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.DrainsPage, operators.DrainsAnswer),
     (views.HostView, operators.HostView),
     (views.ShardView, operators.ShardView),
+    (views.Strike, operators.StrikeView),
     (views.ShardsPage, operators.ShardsAnswer),
     (views.DeclareAnswer, operators.DeclareAnswer),
     (views.ExecutorShare, operators.ExecutorShare),

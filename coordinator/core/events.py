@@ -68,6 +68,8 @@ class EventKind(StrEnum):
     START_FAILED = "start_failed"
     SHARD_PARKED = "shard_parked"
     SHARD_UNPARKED = "shard_unparked"
+    STRIKES_FORGOTTEN = "strikes_forgotten"
+    """Crashes that shards were present at speak against none of them any more."""
     SHARD_RETIRED = "shard_retired"
     SHARD_PINNED = "shard_pinned"
     SHARD_UNPINNED = "shard_unpinned"

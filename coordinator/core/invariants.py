@@ -4,7 +4,7 @@ from coordinator.core.events import revision_of
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import HANDOFF_STATES, Executor, Fate, Shard, ShardState
 
-_INDICES = ("_owned", "_incoming", "_reserved", "vacant", "in_flight", "pinned")
+_INDICES = ("_owned", "_incoming", "_reserved", "vacant", "in_flight", "pinned", "struck")
 
 
 def namespace_faults(namespace: NamespaceState) -> list[str]:

@@ -62,6 +62,7 @@ class NamespaceState:
         "revision",
         "ring",
         "shards",
+        "struck",
         "vacant",
     )
 
@@ -78,6 +79,7 @@ class NamespaceState:
         """Keys of the shards that may be placed: those kept for somebody are not among them."""
         self.in_flight: dict[str, None] = {}
         self.pinned: dict[str, None] = {}
+        self.struck: dict[str, None] = {}
         self.ring = ChangeRing(revision)
         self.events = EventRing()
         self._owned: dict[str, dict[str, None]] = {}
@@ -203,6 +205,7 @@ class NamespaceState:
             *self.vacant.parts,
             self.in_flight,
             self.pinned,
+            self.struck,
             *self._owned.values(),
             *self._incoming.values(),
             *self._reserved.values(),
@@ -288,6 +291,8 @@ class NamespaceState:
             self.in_flight[key] = None
         if shard.pin is not None:
             self.pinned[key] = None
+        if shard.strikes:
+            self.struck[key] = None
 
     def _unindex(self, shard: Shard) -> None:
         key = shard.key
@@ -304,6 +309,7 @@ class NamespaceState:
         self.vacant.pop(key, None)
         self.in_flight.pop(key, None)
         self.pinned.pop(key, None)
+        self.struck.pop(key, None)
 
     # -- snapshots -----------------------------------------------------------------------
 

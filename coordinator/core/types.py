@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from coordinator.core.strikes import Strike
+
 EPOCH_SHIFT_BITS: Final = 20
 """The epoch counter starts at `unix seconds at bootstrap << 20`: a million assignments a second
 could be made for ever without catching up with the start of a later cluster."""
@@ -178,6 +180,9 @@ class Policy:
     most of them through, and a canary left standing is not mistaken for one for ever."""
     drain_in_flight: int = 64
     """Open handoffs for drains at a time, beside the balancer's own budget."""
+    poison_threshold: int | None = 3
+    """Crashes or failed starts that a shard must at least have been present at before it is parked
+    by itself: twice is coincidence too often. None parks nothing."""
     max_shards: int = 1_000_000
     """Open namespaces refuse further shards: memory stays bounded."""
 
@@ -261,9 +266,11 @@ class Shard:
     since_ms: int = 0
     """Wall clock of the last assignment; for people, never compared by a rule."""
     note: str = ""
-    """The operator's reason of a park."""
+    """Why it is parked."""
     pin_note: str = ""
     """The operator's reason of a pin; a shard can be pinned and parked."""
+    strikes: tuple[Strike, ...] = ()
+    """What speaks for its being poison, oldest first."""
 
     def replace(self, **changes: Any) -> "Shard":
         """The same shard with other values in these fields."""

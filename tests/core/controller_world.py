@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from coordinator.core import commands as c
 from coordinator.core.controller import Beat, Controller, Need
 from coordinator.core.controller.fleet import see
+from coordinator.core.controller.joins import join_command
 from coordinator.core.controller.losses import close_command
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
@@ -59,6 +60,14 @@ class Member:
     """Shards whose stop (or warm-up) never ends."""
     fails_on: set[str] = field(default_factory=set)
     """Shards that it cannot start."""
+    dies_of: set[str] = field(default_factory=set)
+    """Shards whose start kills the process."""
+    restarts_after_s: float | None = None
+    """A supervisor starts the process again so long after its death; None for never."""
+    proves_death: bool = False
+    """It then holds the lock file that its predecessor let go of."""
+    died_at: float = 0.0
+    deaths: int = 0
     status: ExecutorStatus = ExecutorStatus.ACTIVE
     back_within_s: float = 0.0
     version: str = ""
@@ -123,6 +132,12 @@ class Member:
         self.running, self.ends_at, self.stopped = {}, {}, set()
         self.sent_at, self.sequence, self.next_beat_at = float("-inf"), 0, 0.0
         self.hangs_on = set()
+
+    def die(self, now: float) -> None:
+        """The process is gone at once, and all that ran in it."""
+        self.is_alive, self.died_at = False, now
+        self.deaths += 1
+        self.running.clear()
 
     def lose(self) -> None:
         """Its lease is over: it stops everything, hung callbacks included."""
@@ -284,6 +299,9 @@ class World:
                 self._work(member)
             if not member.has_lease(self.now):
                 member.lose()
+            rests_s = member.restarts_after_s
+            if rests_s is not None and not member.is_alive and self.now - member.died_at >= rests_s:
+                member.restart(is_proven_dead=member.proves_death)
         if self.controller is not None and (
             self.now >= self.wake_at or self.state.next_revision != self._applied
         ):
@@ -346,9 +364,9 @@ class World:
                 return
             if verdict is Need.WAIT:
                 return
-            self._admit(controller, member, verdict)
+            self._admit(controller, member, beat, verdict)
 
-    def _admit(self, controller: Controller, member: Member, need: Need) -> None:
+    def _admit(self, controller: Controller, member: Member, beat: Beat, need: Need) -> None:
         mind = controller.mind(self.space, self.now)
         if need is Need.UPDATE:
             self.order(
@@ -363,16 +381,7 @@ class World:
         record = self.space.executors.get(member.name)
         if record is not None:
             mind.leases.close(record.id, record.incarnation)
-        self.order(
-            c.JoinExecutor(
-                namespace=NS,
-                executor=member.name,
-                incarnation=member.incarnation,
-                profile=member.profile,
-                at_ms=0,
-                predecessor_dead=member.predecessor_dead,
-            )
-        )
+        self.order(join_command(self.space, mind, beat, WALL_MS))
         mind.joined(member.name, self.now)
 
     def _renewed(self, member: Member) -> None:
@@ -413,6 +422,9 @@ class World:
                 or (key in member.running and key in member.hangs_on)
             ):
                 continue
+            elif key in member.dies_of:
+                member.die(self.now)
+                return
             elif key in member.fails_on:
                 member.running.pop(key, None)
                 member.stopped.add((key, epoch))

@@ -232,7 +232,10 @@ def test_a_superseded_incarnation_this_leader_never_heard_is_not_waited_for_for_
     assert controller.step(state, NOW, AT_MS).commands == ()
     assert mind.leases.deadline("e2", "e2-1") is not None
     later = controller.step(state, NOW + 11, AT_MS).commands
-    assert c.InheritShards(namespace=NS, executor="e2", predecessor="e2-1", at_ms=AT_MS) in later
+    over = c.InheritShards(
+        namespace=NS, executor="e2", predecessor="e2-1", at_ms=AT_MS, is_crash=True
+    )
+    assert over in later
 
 
 def test_an_unheard_incarnation_is_given_the_longest_lease_that_may_be_out() -> None:

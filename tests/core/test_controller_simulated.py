@@ -1,5 +1,7 @@
 """A leader and executors over virtual time: what moves, what stays, and that all comes to rest."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.core import commands as c
@@ -574,7 +576,7 @@ def test_a_shard_that_fails_to_start_is_tried_on_every_other_executor() -> None:
 def test_a_shard_that_nobody_can_start_rests_after_each_round_and_stirs_nothing_else(
     executors: int,
 ) -> None:
-    world = World(executors, 6, policy=OFF)
+    world = World(executors, 6, policy=replace(OFF, poison_threshold=None))
     for member in world.members.values():
         member.fails_on = {"0"}
     world.run(10)

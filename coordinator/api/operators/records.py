@@ -9,7 +9,13 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.api.records import ExecutorName, ProcessSignals, ReasonText
-from coordinator.core.types import BalancerMode, NamespaceKind, Policy, ShardState
+from coordinator.core.strikes import StrikeKind
+from coordinator.core.types import (
+    BalancerMode,
+    NamespaceKind,
+    Policy,
+    ShardState,
+)
 from coordinator.policy import PolicyFields, ShardCount
 
 ExecutorStanding = Literal["active", "cordoned", "draining", "drained"]
@@ -224,6 +230,14 @@ class DrainsAnswer(Struct, frozen=True, kw_only=True):
     drains: list[DrainView]
 
 
+class StrikeView(Struct, frozen=True, kw_only=True):
+    """A crash or a failed start that a shard was present at."""
+
+    kind: StrikeKind
+    executor: str
+    at: str
+
+
 class ShardView(Struct, frozen=True, kw_only=True):
     """A shard: where it is and why."""
 
@@ -238,7 +252,9 @@ class ShardView(Struct, frozen=True, kw_only=True):
     """Smoothed; null when unmeasured, or where the leader cannot be asked."""
     pinned: str | None
     parked: str | None
-    """The reason it was parked with; null when it is not."""
+    """Why it is parked: an operator's reason, or what made it poison; null when it is not."""
+    strikes: list[StrikeView]
+    """What speaks for its being poison, oldest first; forgotten when it ran well for a while."""
     retiring: bool
     """It is forgotten as soon as its owner has stopped it."""
     overdue: bool

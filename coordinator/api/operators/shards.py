@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from coordinator.api.call import Call, timestamp
-from coordinator.api.operators.records import ShardsAnswer, ShardView
+from coordinator.api.operators.records import ShardsAnswer, ShardView, StrikeView
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.query import choice, executor_id, whole
 from coordinator.core.controller import Mind
@@ -88,6 +88,10 @@ def view(namespace: NamespaceState, shard: Shard, mind: Mind | None, call: Call[
         load=None if facts is None else facts.load,
         pinned=shard.pin,
         parked=shard.note if shard.fate is Fate.PARKED else None,
+        strikes=[
+            StrikeView(kind=one.kind, executor=one.executor, at=timestamp(one.at_ms))
+            for one in shard.strikes
+        ],
         retiring=shard.fate is Fate.RETIRED,
         overdue=shard.overdue,
         cooldown_left_s=None if facts is None else facts.cooldown_left_s,

@@ -53,6 +53,8 @@ from coordinator.core.commands.outcomes import (
 )
 from coordinator.core.commands.shards import (
     DeclareShards,
+    ForgetStrikes,
+    ParkPoison,
     ParkShard,
     PinShard,
     RetireShard,
@@ -80,6 +82,7 @@ __all__ = [
     "EvictExecutor",
     "ExecutorCommand",
     "FinishOverdue",
+    "ForgetStrikes",
     "HandoffCommand",
     "InheritShards",
     "JoinExecutor",
@@ -91,6 +94,7 @@ __all__ = [
     "OrderCommand",
     "OutageCommand",
     "Outcome",
+    "ParkPoison",
     "ParkShard",
     "PauseBalancer",
     "PinShard",
@@ -128,7 +132,16 @@ HandoffCommand = (
     | Acknowledge
     | MoveShard
 )
-ShardCommand = DeclareShards | RetireShard | ParkShard | UnparkShard | PinShard | UnpinShard
+ShardCommand = (
+    DeclareShards
+    | RetireShard
+    | ParkShard
+    | ParkPoison
+    | ForgetStrikes
+    | UnparkShard
+    | PinShard
+    | UnpinShard
+)
 OutageCommand = RaiseMassFailure | ProceedMassFailure | EndMassFailure
 OrderCommand = (
     SetPolicy

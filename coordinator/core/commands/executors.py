@@ -20,6 +20,10 @@ class JoinExecutor:
     at_ms: int
     predecessor_dead: str = ""
     """The incarnation whose process is known to be gone; honoured only if it is on record."""
+    is_crash: bool = False
+    """With shards that pass over at once: the predecessor's end is a strike for each of them."""
+    withhold_at: int = 0
+    """With `is_crash`: those with as many crashes now turn vacant instead; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,8 @@ class InheritShards:
     executor: str
     predecessor: str
     at_ms: int
+    is_crash: bool = False
+    withhold_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,8 @@ class CloseIncarnation:
     at_ms: int
     reserve_s: float = 0.0
     """For so long its other shards are kept for its next incarnation; 0: not at all."""
+    is_crash: bool = False
+    withhold_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

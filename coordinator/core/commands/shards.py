@@ -33,6 +33,27 @@ class ParkShard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParkPoison:
+    """The leader found a shard to be poison; refused unless it is vacant with these strikes."""
+
+    namespace: str
+    key: str
+    strikes: int
+    note: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetStrikes:
+    """What these shards were present at says nothing any more."""
+
+    namespace: str
+    keys: tuple[str, ...]
+    reason: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnparkShard:
     """Somebody shall run this shard again."""
 

@@ -23,6 +23,7 @@ from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.newcomers import note_arrivals
 from coordinator.core.controller.outage import plan_outage
 from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_vacancies
+from coordinator.core.controller.poison import plan_poison
 from coordinator.core.controller.promises import plan_settlement, settlement_at
 from coordinator.core.controller.returns import next_return, plan_returns
 from coordinator.core.namespace import NamespaceState
@@ -87,6 +88,7 @@ class Controller:
             or plan_returns(namespace, mind, now, at_ms)
             or plan_settlement(namespace, mind, now)
             or plan_deadlines(namespace, mind, now, at_ms)
+            or plan_poison(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now, at_ms)
             or plan_balance(namespace, mind, now, at_ms)

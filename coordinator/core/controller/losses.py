@@ -4,7 +4,10 @@ A lease that ran out on the leader's side has run out earlier on the executor's.
 incarnation and re-homing its heaviest shards is one command.
 """
 
+from dataclasses import replace
+
 from coordinator.core.commands import CloseIncarnation, Command, InheritShards
+from coordinator.core.controller.crashes import weight_of
 from coordinator.core.controller.fleet import Fleet, see
 from coordinator.core.controller.homes import fitting, homes_for
 from coordinator.core.controller.mind import Mind
@@ -22,7 +25,11 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     _adopt_unknown(namespace, mind, now)
     commands: list[Command] = []
     gone: list[tuple[Executor, CloseCause]] = []
-    for executor, incarnation in mind.leases.expired(now):
+    expired = mind.leases.expired(now)
+    for executor, incarnation in expired:
+        # All of them before any is weighed for good: together they may be a storm.
+        weight_of(namespace, mind, executor, incarnation, now)
+    for executor, incarnation in expired:
         record = namespace.executors.get(executor)
         if record is not None and record.predecessor == incarnation:
             commands.append(
@@ -31,6 +38,7 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
                     executor=executor,
                     predecessor=incarnation,
                     at_ms=at_ms,
+                    **weight_of(namespace, mind, executor, incarnation, now).fields(),
                 )
             )
         elif record is not None and record.incarnation == incarnation:
@@ -48,7 +56,10 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     if gone:
         fleet = see(namespace, mind, now)
         commands += [
-            close_command(namespace, mind, fleet, record, cause=cause, now=now, at_ms=at_ms)
+            replace(
+                close_command(namespace, mind, fleet, record, cause=cause, now=now, at_ms=at_ms),
+                **weight_of(namespace, mind, record.id, record.incarnation, now).fields(),
+            )
             for record, cause in gone
         ]
     return commands

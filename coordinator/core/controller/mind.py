@@ -10,13 +10,14 @@ from typing import Final
 
 from coordinator.core.commands import Reason, Refused
 from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.failures import FailureBook
 from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan
 from coordinator.core.rules.executors import closed
-from coordinator.core.types import CloseCause, Shard, ShardState
+from coordinator.core.types import CloseCause, ExecutorStatus, Shard, ShardState
 
 HandoffId = tuple[str, int]
 """Shard key and the epoch that is being given up."""
@@ -47,8 +48,11 @@ class Mind:
     quiet_until: float
     next_pass_at: float
     failures: FailureBook = field(default_factory=FailureBook)
+    crashes: CrashBook = field(default_factory=CrashBook)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     """Highest heartbeat sequence by (executor, incarnation)."""
+    leaving: set[tuple[str, str]] = field(default_factory=set)
+    """Incarnations that said so: what ends them is no crash, whoever comes after them."""
     reported: dict[str, frozenset[str]] = field(default_factory=dict)
     """Keys in each executor's last report: only what was reported once can go missing."""
     cooling_until: dict[str, float] = field(default_factory=dict)
@@ -136,6 +140,8 @@ class Mind:
             return False
         is_repeated = self.sequences.get(name) == beat.sequence
         self.sequences[name] = beat.sequence
+        if beat.profile.status is ExecutorStatus.LEAVING:
+            self.leaving.add(name)
         if beat.process is not None:
             self.loads.observe_process(beat.executor, beat.process)
         if beat.shards is not None and not is_repeated:
@@ -168,6 +174,7 @@ class Mind:
         """The incarnation is over."""
         self.leases.forget(executor, incarnation)
         self.sequences.pop((executor, incarnation), None)
+        self.leaving.discard((executor, incarnation))
         if executor not in self.leases:
             self.loads.restart(executor)
             self.reported.pop(executor, None)

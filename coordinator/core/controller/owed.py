@@ -10,6 +10,7 @@ from coordinator.core.controller.fleet import see
 from coordinator.core.controller.homes import fitting, homes_for
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
+from coordinator.core.controller.poison import homes_for_suspects, suspects_among
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import hash_place
 from coordinator.core.types import (
@@ -45,6 +46,10 @@ def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
         return []
     vacant = [namespace.shards[key] for key in sorted(namespace.vacant)]
     vacant = mind.failures.ready(vacant, open_names, now)
+    suspects = suspects_among(vacant)
+    apart = homes_for_suspects(namespace, mind, fleet, suspects, now) if suspects else []
+    withheld = {shard.key for shard in suspects}
+    vacant = [shard for shard in vacant if shard.key not in withheld]
     by_hash: list[Placement] = []
     if namespace.info.policy.initial_placement is InitialPlacement.HASH:
         fresh = [shard.key for shard in vacant if shard.epoch == 0 and shard.pin is None]
@@ -58,7 +63,7 @@ def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
             cause=Cause.PLACED,
             at_ms=at_ms,
         )
-        for chunk in _chunks(by_hash + by_load)
+        for chunk in _chunks(apart + by_hash + by_load)
     ]
 
 

@@ -8,7 +8,15 @@ from typing import assert_never
 
 from coordinator.core import commands as c
 from coordinator.core.draft import Draft
-from coordinator.core.rules import executors, handoffs, operators, outages, reservations, shards
+from coordinator.core.rules import (
+    executors,
+    handoffs,
+    operators,
+    outages,
+    poisoned,
+    reservations,
+    shards,
+)
 
 
 def decide(draft: Draft, command: c.NamespaceCommand) -> c.Outcome:
@@ -72,6 +80,8 @@ def _of_shards(draft: Draft, command: c.ShardCommand) -> c.Outcome:
             return shards.park(draft, command)
         case c.UnparkShard():
             return shards.unpark(draft, command)
+        case c.ParkPoison() | c.ForgetStrikes():
+            return poisoned.conclude(draft, command)
         case c.PinShard():
             return shards.pin(draft, command)
         case c.UnpinShard():

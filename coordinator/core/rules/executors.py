@@ -23,6 +23,7 @@ from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
 from coordinator.core.rules import reservations
 from coordinator.core.rules.handoffs import complete, keep
+from coordinator.core.rules.poisoned import Crash
 from coordinator.core.types import (
     Cause,
     CloseCause,
@@ -116,7 +117,7 @@ def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
         count=len(draft.base.owned(record.id)),
     )
     if is_gone:
-        _pass_over(draft, record.id, command.at_ms)
+        _pass_over(draft, command)
 
 
 def inherit(draft: Draft, command: InheritShards) -> Outcome:
@@ -127,21 +128,26 @@ def inherit(draft: Draft, command: InheritShards) -> Outcome:
     if record.evicted:
         # It was closed before it owned anything, so now nobody is left who may act.
         _note_end(draft, record, CloseCause.EVICTED, command.at_ms)
-        _vacate(draft, record, {}, Cause.LOST, command.at_ms)
+        _vacate(draft, record, {}, Cause.LOST, command)
     else:
         draft.executors[record.id] = replace(record, predecessor=None)
-        _pass_over(draft, record.id, command.at_ms)
+        _pass_over(draft, command)
     return Applied(resource=record.id, count=len(draft.shards))
 
 
-def _pass_over(draft: Draft, executor: str, at_ms: int) -> None:
+def _pass_over(draft: Draft, command: JoinExecutor | InheritShards) -> None:
     """New epochs for all that a dead incarnation owned; its open handoffs away go through."""
+    executor, at_ms, crash = command.executor, command.at_ms, Crash.told(command)
     owned = sorted(draft.base.owned(executor))
     if owned:
         draft.note(EventKind.SHARDS_INHERITED, at_ms, executor=executor, count=len(owned))
     for key in owned:
         shard = draft.base.shards[key]
-        if shard.state is ShardState.RELEASING:
+        if crash is not None:
+            shard = crash.struck(shard)
+        if crash is not None and crash.withholds(shard):
+            draft.free(shard, Cause.LOST)
+        elif shard.state is ShardState.RELEASING:
             complete(draft, shard, at_ms)
         else:
             draft.grant(shard, executor, Cause.RESTART, at_ms)
@@ -207,7 +213,7 @@ def close(draft: Draft, command: CloseIncarnation) -> Outcome:
     cause = Cause.LEAVING if command.cause is CloseCause.LEFT else Cause.LOST
     _note_end(draft, record, command.cause, command.at_ms)
     wanted = {placement.key: placement.executor for placement in command.placements}
-    homeless = _vacate(draft, record, wanted, cause, command.at_ms)
+    homeless = _vacate(draft, record, wanted, cause, command)
     if command.reserve_s > 0.0 and reservations.may_reserve(draft, record):
         kept = [one for one in homeless if one.fate is None and one.pin in (None, record.id)]
         reservations.reserve(draft, record, kept, command, cause)
@@ -235,7 +241,11 @@ def _note_end(draft: Draft, record: Executor, cause: CloseCause, at_ms: int) -> 
 
 
 def _vacate(
-    draft: Draft, record: Executor, wanted: Mapping[str, str], cause: Cause, at_ms: int
+    draft: Draft,
+    record: Executor,
+    wanted: Mapping[str, str],
+    cause: Cause,
+    command: CloseIncarnation | InheritShards,
 ) -> list[Shard]:
     """Take an executor off the record: what leads to it stays, what it owned goes on.
 
@@ -243,12 +253,17 @@ def _vacate(
     these the records as they were are given back.
     """
     homeless: list[Shard] = []
+    at_ms, crash = command.at_ms, Crash.told(command)
     draft.executors[record.id] = None
     for key in sorted(draft.base.incoming(record.id)):
         keep(draft, draft.base.shards[key], at_ms, why="the target is gone")
     for key in sorted(draft.base.owned(record.id)):
         shard = draft.base.shards[key]
-        homes = (wanted.get(key), shard.target) if shard.fate is None else ()
+        if crash is not None:
+            shard = crash.struck(shard)
+        is_withheld = crash is not None and crash.withholds(shard)
+        may_go_on = shard.fate is None and not is_withheld
+        homes = (wanted.get(key), shard.target) if may_go_on else ()
         home = next((one for one in homes if one is not None and draft.is_open(one)), None)
         if home is None:
             draft.free(shard, cause)

@@ -22,7 +22,16 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
-from coordinator.core.types import HANDOFF_STATES, Cause, Claim, Fate, Shard, ShardState
+from coordinator.core.rules.poisoned import struck
+from coordinator.core.strikes import Strike, StrikeKind
+from coordinator.core.types import (
+    HANDOFF_STATES,
+    Cause,
+    Claim,
+    Fate,
+    Shard,
+    ShardState,
+)
 
 
 def assign(draft: Draft, command: AssignShards) -> Outcome:
@@ -264,7 +273,10 @@ def _fail(draft: Draft, claim: Claim, command: Acknowledge) -> int:
             # An owner that could not start it has nothing to stop.
             complete(draft, shard, command.at_ms)
         else:
-            draft.free(shard, Cause.FAILED)
+            strike = Strike(
+                kind=StrikeKind.FAILED_START, executor=command.executor, at_ms=command.at_ms
+            )
+            draft.free(struck(shard, strike), Cause.FAILED)
         return 1
     if is_target:
         keep(draft, shard, command.at_ms, why="the target could not warm up")

@@ -92,7 +92,8 @@ def unpark(draft: Draft, command: UnparkShard) -> Outcome:
         return _missing(command.key)
     if shard.fate is Fate.PARKED:
         state = ShardState.VACANT if shard.executor is None else shard.state
-        draft.put(shard.replace(fate=None, state=state, note=""))
+        # Whoever lets it run again has looked: what it was parked for counts no more.
+        draft.put(shard.replace(fate=None, state=state, note="", strikes=()))
         draft.note(
             EventKind.SHARD_UNPARKED,
             command.at_ms,

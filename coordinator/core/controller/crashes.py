@@ -1,0 +1,163 @@
+"""Which ends of incarnations count as crashes, and what the leader remembers of them.
+
+Soft: a new leader knows the strikes, which are replicated, and begins to count crashes anew. It
+then counts fewer than there were, which holds nothing against any shard that its strikes do not.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from coordinator.core.namespace import NamespaceState
+from coordinator.core.poison import (
+    MEMORY_S,
+    STORM_LEASES,
+    crashes_of,
+    is_storm,
+    most_crashes,
+    places_at,
+)
+from coordinator.core.strikes import StrikeKind
+from coordinator.core.types import (
+    ExecutorStatus,
+    Shard,
+)
+
+if TYPE_CHECKING:
+    from coordinator.core.controller.mind import Mind
+
+CRASHES_MAX: Final = 1024
+"""Remembered; what crashes more often in ten minutes is a storm with any fleet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What a crash is worth: fields of the command that tells of it."""
+
+    is_crash: bool = False
+    withhold_at: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        """By the names that these have in commands."""
+        return {"is_crash": self.is_crash, "withhold_at": self.withhold_at}
+
+
+NO_CRASH: Final = Weight()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    executor: str
+    at: float
+    is_explained: bool
+    """It held a shard that had met a crash elsewhere."""
+
+
+@dataclass(slots=True)
+class CrashBook:
+    """Crashes of one namespace's executors, forgotten after a while."""
+
+    storm_until: float = float("-inf")
+    last_at: float = float("-inf")
+    struck_since: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Of each struck shard how many strikes it has, and since when this leader knows."""
+    looks_at: float = float("-inf")
+    """When it is time again to look for strikes to forget."""
+    _trial: tuple[float, float] = (0.0, 0.0)
+    """After which crash it is, and when it ends."""
+    _seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def weigh(
+        self, namespace: NamespaceState, executor: str, incarnation: str, now: float
+    ) -> Weight:
+        """Take in that a process ended without a farewell; asked again it says the same."""
+        threshold = namespace.info.policy.poison_threshold
+        held = [namespace.shards[key] for key in namespace.owned(executor)]
+        if threshold is None or not held:
+            return NO_CRASH
+        if (executor, incarnation) not in self._seen:
+            is_explained = any(_met_elsewhere(shard, executor) for shard in held)
+            self._seen[executor, incarnation] = _Seen(executor, now, is_explained)
+            self.last_at = now
+        self._forget_old(now)
+        window_s = STORM_LEASES * namespace.info.lease_bound_s
+        lately = {
+            one.executor: None
+            for one in self._seen.values()
+            if not one.is_explained and now - one.at <= window_s
+        }
+        if is_storm(len(lately), max(len(namespace.executors), len(lately))):
+            self.storm_until = now + window_s
+        if now < self.storm_until or namespace.info.mass_failure is not None:
+            return NO_CRASH
+        met = 1 + most_crashes(held)
+        is_grave = met >= places_at(threshold) and 2 * met >= len(self)
+        return Weight(is_crash=True, withhold_at=met if is_grave else 0)
+
+    def trial_end(self, now: float, trial_s: float) -> float:
+        """When who was given suspects after the last crash, first now, has lived long enough."""
+        if self._trial[0] != self.last_at:
+            self._trial = (self.last_at, now + trial_s)
+        return self._trial[1]
+
+    def is_trial_over(self, now: float) -> bool:
+        """Whether who was given a part of the suspects after the last crash outlived it."""
+        return self._trial[0] == self.last_at and now >= self._trial[1]
+
+    def crashed_since(self, executor: str, incarnation: str, at: float) -> bool:
+        """Whether another incarnation of this executor crashed later than that."""
+        return any(
+            one.at > at and name == executor and other != incarnation
+            for (name, other), one in self._seen.items()
+        )
+
+    def due(self, shards: Iterable[Shard], now: float) -> list[str]:
+        """Keys of those struck shards that run and met nothing new for long enough."""
+        before, self.struck_since = self.struck_since, {}
+        found: list[str] = []
+        for shard in shards:
+            count = len(shard.strikes)
+            known, since = before.get(shard.key, (count, now))
+            since = since if known == count and shard.executor is not None else now
+            self.struck_since[shard.key] = (count, since)
+            if now - since >= MEMORY_S:
+                found.append(shard.key)
+        return found
+
+    def _forget_old(self, now: float) -> None:
+        for name in [name for name, one in self._seen.items() if now - one.at > MEMORY_S]:
+            del self._seen[name]
+        while len(self._seen) > CRASHES_MAX:
+            del self._seen[next(iter(self._seen))]
+
+
+def weight_of(
+    namespace: NamespaceState, mind: "Mind", executor: str, incarnation: str, now: float
+) -> Weight:
+    """What the end of an incarnation that may still own shards is worth as a crash.
+
+    Nothing, if it said that it was leaving or was evicted: then it was told, or meant, to end.
+    """
+    record = namespace.executors.get(executor)
+    if record is None or incarnation not in (record.incarnation, record.predecessor):
+        return NO_CRASH
+    is_present = record.incarnation == incarnation
+    if is_present and (record.evicted or record.predecessor is not None):
+        return NO_CRASH
+    if is_present and record.profile.status is ExecutorStatus.LEAVING:
+        return NO_CRASH
+    if (executor, incarnation) in mind.leaving:
+        return NO_CRASH
+    heard_at = mind.leases.last_heard(executor)
+    if heard_at is not None and mind.crashes.crashed_since(executor, incarnation, heard_at):
+        return NO_CRASH  # it was silent already when it got what another had crashed with
+    return mind.crashes.weigh(namespace, executor, incarnation, now)
+
+
+def _met_elsewhere(shard: Shard, executor: str) -> bool:
+    return crashes_of(shard) > 0 and any(
+        one.kind is StrikeKind.CRASH and one.executor != executor for one in shard.strikes
+    )
