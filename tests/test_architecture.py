@@ -16,6 +16,7 @@ from msgspec import inspect as shapes
 from client import protocol, views
 from coordinator.api import problems, records
 from coordinator.api.operators import records as operators
+from coordinator.api.operators import shard_records
 from coordinator.core import types
 
 ROOT = Path(__file__).parents[1]
@@ -264,9 +265,9 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.DrainView, operators.DrainView),
     (views.DrainsPage, operators.DrainsAnswer),
     (views.HostView, operators.HostView),
-    (views.ShardView, operators.ShardView),
-    (views.Strike, operators.StrikeView),
-    (views.ShardsPage, operators.ShardsAnswer),
+    (views.ShardView, shard_records.ShardView),
+    (views.Strike, shard_records.StrikeView),
+    (views.ShardsPage, shard_records.ShardsAnswer),
     (views.DeclareAnswer, operators.DeclareAnswer),
     (views.ExecutorShare, operators.ExecutorShare),
     (views.DominantShard, operators.DominantShard),

@@ -13,6 +13,7 @@ from coordinator.api.operators import (
     shards,
 )
 from coordinator.api.operators import records as told
+from coordinator.api.operators import shard_records as shown
 from coordinator.api.parameters import (
     CONSISTENCY,
     DRY_RUN,
@@ -184,7 +185,7 @@ _SHARDS: Final = (
         SHARD,
         shards.show,
         "One shard; looking never makes one.",
-        told.ShardView,
+        shown.ShardView,
         leader=Leader.BETTER,
         reasons=_SHARD,
     ),
@@ -194,7 +195,7 @@ _SHARDS: Final = (
         shard_orders.retire,
         "Forget a shard of an open namespace.",
         body=None,
-        answer=told.ShardView,
+        answer=shown.ShardView,
         statuses=(202, 204),
         reasons=_SHARD,
     ),
@@ -202,7 +203,7 @@ _SHARDS: Final = (
         f"{NS}/shards",
         shards.list_all,
         "One page of shards.",
-        told.ShardsAnswer,
+        shown.ShardsAnswer,
         leader=Leader.BETTER,
         parameters=(
             Parameter("executor", "Only those of this owner."),
@@ -226,9 +227,9 @@ _SHARDS: Final = (
     *_verbs(
         SHARD,
         {
-            "drain": (shard_orders.drain, "Park: nobody runs it.", told.ShardView),
-            "undrain": (shard_orders.undrain, "Somebody runs it again.", told.ShardView),
-            "unpin": (shard_orders.unpin, "Leave it to the balancer again.", told.ShardView),
+            "drain": (shard_orders.drain, "Park: nobody runs it.", shown.ShardView),
+            "undrain": (shard_orders.undrain, "Somebody runs it again.", shown.ShardView),
+            "unpin": (shard_orders.unpin, "Leave it to the balancer again.", shown.ShardView),
         },
         reasons=_SHARD,
     ),
@@ -238,7 +239,7 @@ _SHARDS: Final = (
         shard_orders.pin,
         "Bind it to an executor.",
         body=told.PinRequest,
-        answer=told.ShardView,
+        answer=shown.ShardView,
         statuses=(200, 202),
         reasons=(*_SHARD, "executor_not_found"),
     ),
@@ -248,7 +249,7 @@ _SHARDS: Final = (
         shard_orders.move,
         "Hand it over to an executor.",
         body=told.MoveRequest,
-        answer=told.ShardView,
+        answer=shown.ShardView,
         statuses=(200, 202),
         reasons=(*_SHARD, "executor_not_found", "shard_parked"),
     ),

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from coordinator.api.call import Call, timestamp
-from coordinator.api.operators.records import ShardsAnswer, ShardView, StrikeView
+from coordinator.api.operators.shard_records import ShardsAnswer, ShardView, StrikeView
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.query import choice, executor_id, whole
 from coordinator.core.controller import Mind

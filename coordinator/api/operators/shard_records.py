@@ -1,0 +1,61 @@
+"""How a shard is shown to operators: where it is, why, and what speaks against it.
+
+Decides the shape of the answers, which may grow. It must not know how they are found.
+"""
+
+from msgspec import Struct
+
+from coordinator.core.strikes import StrikeKind
+from coordinator.core.types import ShardState
+
+
+class StrikeView(Struct, frozen=True, kw_only=True):
+    """A crash or a failed start that a shard was present at."""
+
+    kind: StrikeKind
+    executor: str
+    at: str
+
+
+class ShardView(Struct, frozen=True, kw_only=True):
+    """A shard: where it is and why."""
+
+    key: str
+    state: ShardState
+    executor: str | None
+    host: str | None
+    epoch: int
+    next: str | None
+    """The executor that gets it next."""
+    load: float | None
+    """Smoothed; null when unmeasured, or where the leader cannot be asked."""
+    pinned: str | None
+    parked: str | None
+    """Why it is parked: an operator's reason, or what made it poison; null when it is not."""
+    strikes: list[StrikeView]
+    """What speaks for its being poison, oldest first; forgotten when it ran well for a while."""
+    retiring: bool
+    """It is forgotten as soon as its owner has stopped it."""
+    overdue: bool
+    """Its owner did not stop it in time: its own lease runs out."""
+    cooldown_left_s: float | None
+    reserved: str | None
+    """The executor that it is kept for, while that restarts."""
+    previous: str | None
+    """The owner before this one."""
+    since: str | None
+    """When it was given to its owner."""
+    why: str
+    """Why it is where it is: the reason of its last assignment."""
+    next_why: str | None
+    """Why it is being moved."""
+
+
+class ShardsAnswer(Struct, frozen=True, kw_only=True):
+    """One page of shards."""
+
+    shards: list[ShardView]
+    total: int
+    """How many match, on all pages."""
+    next_page: str | None
+    """To be sent as `page`; null on the last page."""
