@@ -26,7 +26,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 import client
 from client.table import Owner
-from client.views import ShardView
+from client.views import EventsPage, ShardView
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -151,6 +151,12 @@ class Operator(_Facade[client.Operator]):
             except StopAsyncIteration:
                 return
 
+    def watch_events(self, namespace: str, **options: Any) -> Iterator[EventsPage]:
+        """Pages of events as they come, for ever; see `client.Operator.watch_events`."""
+        pages = self._inner.watch_events(namespace, **options)
+        while True:
+            yield self._on.run(_next(pages))
+
     close = _waiting(client.Operator.close)
     create_namespace = _waiting(client.Operator.create_namespace)
     namespaces = _waiting(client.Operator.namespaces)
@@ -182,6 +188,9 @@ class Operator(_Facade[client.Operator]):
     balance = _waiting(client.Operator.balance)
     pause_balance = _waiting(client.Operator.pause_balance)
     resume_balance = _waiting(client.Operator.resume_balance)
+    events = _waiting(client.Operator.events)
+    mass_failure = _waiting(client.Operator.mass_failure)
+    proceed_mass_failure = _waiting(client.Operator.proceed_mass_failure)
     cluster = _waiting(client.Operator.cluster)
     transfer_leadership = _waiting(client.Operator.transfer_leadership)
     move_member = _waiting(client.Operator.move_member)

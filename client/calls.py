@@ -301,6 +301,33 @@ def balance_verb(
     return _change("POST", f"{_ns(namespace)}/balance/{verb}", views.BalanceView, body)
 
 
+def events(
+    namespace: str,
+    *,
+    after: str | None = None,
+    wait_s: float = 0.0,
+    kinds: Sequence[str] = (),
+    shard: str | None = None,
+    executor: str | None = None,
+    limit: int | None = None,
+) -> Call[views.EventsPage]:
+    """What happened: the newest, or with a cursor what came after it, as soon as it comes."""
+    call = _read(f"{_ns(namespace)}/events", views.EventsPage)
+    call = replace(call, query=_long_poll(after, wait_s))
+    return call.asking(kind=",".join(kinds), shard=shard, executor=executor, limit=limit)
+
+
+def mass_failure(namespace: str) -> Call[views.MassFailureView]:
+    """Whether a mass failure is on."""
+    return _look(f"{_ns(namespace)}/mass-failure", views.MassFailureView)
+
+
+def proceed_mass_failure(namespace: str, reason: str) -> Call[views.MassFailureView]:
+    """Give up the executors that are silent now."""
+    path = f"{_ns(namespace)}/mass-failure/proceed"
+    return _change("POST", path, views.MassFailureView, {"reason": reason})
+
+
 def cluster() -> Call[views.ClusterView]:
     """Nodes, roles, term and storage."""
     return _read("/v1/cluster", views.ClusterView)

@@ -13,7 +13,8 @@ from typing import Final, Literal, Self, TypeVar
 
 from client import calls, errors, views
 from client.calls import Call
-from client.connection import Connection
+from client.connection import NOT_MODIFIED, Connection, decoded_answer
+from client.retry import full_jitter_s
 from client.transport import Transport
 
 T = TypeVar("T")
@@ -21,6 +22,8 @@ T = TypeVar("T")
 TIMEOUT_S: Final = 10.0  # an election takes one or two seconds; operators do not wait much longer
 PAGE_LIMIT: Final = 1_000  # a page of shards stays well under a megabyte
 WAIT_TIMEOUT_S: Final = 300.0  # a drain moves a host's shards at the namespace's pace: minutes
+POLL_WAIT_S: Final = 30.0  # of a long poll: below what proxies keep silent connections for
+RETRY_AFTER_MAX_S: Final = 5.0  # of a watch: nodes name longer times for callers in a hurry
 _POLL_S: Final = 0.5  # progress of a drain is for people; faster would only load the leader
 
 
@@ -42,6 +45,7 @@ class Operator:
             endpoints, token, transport=transport, rng=rng, monotonic=monotonic, sleep=sleep
         )
         self._timeout_s: Final = timeout_s
+        self._rng: Final = rng or random.Random()
         self._monotonic: Final = monotonic
         self._sleep: Final = sleep
 
@@ -286,6 +290,86 @@ class Operator:
         return await self._send(
             calls.balance_verb(namespace, "resume", reason=reason, expires_in_s=None)
         )
+
+    # --------------------------------------------------------------------- events, outages
+
+    async def events(
+        self,
+        namespace: str,
+        *,
+        after: str | None = None,
+        wait_s: float = 0.0,
+        kinds: Sequence[str] = (),
+        shard: str | None = None,
+        executor: str | None = None,
+        limit: int | None = None,
+    ) -> views.EventsPage:
+        """What happened: the newest page, or with a cursor what came after it.
+
+        A page is empty when nothing came within `wait_s`.
+        """
+        call = calls.events(
+            namespace,
+            after=after,
+            wait_s=wait_s,
+            kinds=kinds,
+            shard=shard,
+            executor=executor,
+            limit=limit,
+        )
+        if wait_s > 0.0:
+            response = await self.connection.once(call, timeout_s=wait_s + self._timeout_s)
+        else:
+            response = await self.connection.fetch(call, timeout_s=self._timeout_s)
+        if response.status == NOT_MODIFIED:
+            return views.EventsPage(cursor=after or "")
+        return decoded_answer(call, response)
+
+    async def watch_events(
+        self,
+        namespace: str,
+        *,
+        after: str | None = None,
+        kinds: Sequence[str] = (),
+        shard: str | None = None,
+        executor: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[views.EventsPage]:
+        """Pages of events as they come, for ever; lives through elections and lost nodes.
+
+        Without a cursor it begins with the newest that are kept. A page that `missed` some says
+        so; each event comes once.
+        """
+        failures = 0
+        while True:
+            wait_s = 0.0 if after is None else POLL_WAIT_S
+            try:
+                page = await self.events(
+                    namespace,
+                    after=after,
+                    wait_s=wait_s,
+                    kinds=kinds,
+                    shard=shard,
+                    executor=executor,
+                    limit=limit,
+                )
+            except (errors.Unavailable, errors.RateLimited) as error:
+                failures += 1
+                pause_s = full_jitter_s(failures, self._rng)
+                await self._sleep(max(pause_s, min(error.retry_after_s or 0.0, RETRY_AFTER_MAX_S)))
+                continue
+            failures = 0
+            after = page.cursor
+            if page.events or page.missed:
+                yield page
+
+    async def mass_failure(self, namespace: str) -> views.MassFailureView:
+        """Whether so many executors are silent that nothing is taken away from them."""
+        return await self._send(calls.mass_failure(namespace))
+
+    async def proceed_mass_failure(self, namespace: str, *, reason: str) -> views.MassFailureView:
+        """Give up the executors that are silent now: their shards move as their leases end."""
+        return await self._send(calls.proceed_mass_failure(namespace, reason))
 
     async def cluster(self) -> views.ClusterView:
         """Nodes, roles, term and storage."""

@@ -54,6 +54,15 @@ class Policy(Struct, frozen=True):
     max_shards: int = 1_000_000
 
 
+class AlarmView(Struct, frozen=True):
+    """Something in a namespace that somebody should look at."""
+
+    namespace: str
+    alarm: str = ""
+    state: str = ""
+    since: str = ""
+
+
 class NamespaceView(Struct, frozen=True):
     """A namespace as operators see it."""
 
@@ -66,6 +75,7 @@ class NamespaceView(Struct, frozen=True):
     shards: int = 0
     cursor: str = ""
     created_at: str = ""
+    alarms: list[AlarmView] = []
 
 
 class NamespacesPage(Struct, frozen=True):
@@ -207,6 +217,51 @@ class DeclareAnswer(Struct, frozen=True):
     cursor: str = ""
 
 
+# ---------------------------------------------------------------------------- events, outages
+
+
+class EventView(Struct, frozen=True):
+    """One thing that happened, or `count` shards' worth of one kind at once."""
+
+    id: int
+    at: str = ""
+    kind: str = ""
+    shard: str | None = None
+    epoch: int | None = None
+    executor: str | None = None  # whom it happened to; the owner of a shard before it moves
+    target: str | None = None  # the executor that gets the shard
+    host: str | None = None
+    cause: str = ""
+    by: str = ""
+    reason: str = ""
+    detail: str = ""
+    count: int = 1
+
+
+class EventsPage(Struct, frozen=True):
+    """Events, oldest first; `cursor` is given back as `after` for what comes next."""
+
+    events: list[EventView] = []
+    cursor: str = ""
+    more: bool = False  # more is there already
+    missed: bool = False  # some that came after `after` are not kept any more
+
+
+class MassFailureView(Struct, frozen=True):
+    """Whether so many executors are silent that nothing is taken away from them."""
+
+    namespace: str
+    state: str = "none"  # or holding, or proceeded
+    since: str | None = None
+    silent: int = 0
+    total: int = 0
+    executors: list[str] = []  # some of the silent ones
+    proceeded_at: str | None = None
+    by: str = ""
+    reason: str = ""
+    given_up: int = 0
+
+
 # ---------------------------------------------------------------------------- balance, cluster
 
 
@@ -307,6 +362,7 @@ class ClusterView(Struct, frozen=True):
     snapshot_age_s: float | None = None
     format: int = 0
     nodes: list[NodeView] = []
+    alarms: list[AlarmView] = []  # of every namespace
 
 
 class DryRunAnswer(Struct, frozen=True):

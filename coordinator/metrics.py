@@ -21,6 +21,7 @@ from coordinator import __version__
 from coordinator.clock import Clock
 from coordinator.core.controller import Mind
 from coordinator.core.controller.fleet import see
+from coordinator.core.controller.outage import is_silent
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import fleet_figures
 from coordinator.core.types import ShardState
@@ -37,6 +38,8 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "raft_disk_fault": ("1 while this node's journal takes nothing", ()),
     "executors": ("Executors by standing", ("namespace", "state")),
     "shards": ("Shards by state", ("namespace", "state")),
+    "mass_failure": ("1 while nothing is taken from silent executors", ("namespace",)),
+    "executors_silent": ("Executors not heard for half a lease; on the leader", ("namespace",)),
     "shards_unassigned": ("Shards that wait for an owner", ("namespace",)),
     "shards_reserved": (
         "Those of them that are kept for an executor while it restarts",
@@ -126,7 +129,10 @@ class NodeMetrics(Collector):
         namespace: NamespaceState,
         mind: Mind,
     ) -> None:
-        fleet = see(namespace, mind, self._clock.monotonic())
+        now = self._clock.monotonic()
+        silent = (is_silent(namespace, mind, one, now) for one in namespace.executors.values())
+        gauges["executors_silent"].add_metric((name,), sum(silent))
+        fleet = see(namespace, mind, now)
         capacities = {seat.executor: seat.capacity for seat in fleet.seats}
         figures = fleet_figures(fleet.loads, capacities)
         gauges["fleet_load_max"].add_metric((name,), figures.hottest_utilisation)
@@ -163,3 +169,5 @@ def _add_tables(
         gauges["shards"].add_metric((name, state.value), count)
     gauges["shards_unassigned"].add_metric((name,), vacant)
     gauges["shards_reserved"].add_metric((name,), kept)
+    alarm = namespace.info.mass_failure
+    gauges["mass_failure"].add_metric((name,), alarm is not None and alarm.is_holding)

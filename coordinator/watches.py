@@ -5,11 +5,15 @@ count waiters before they wait.
 """
 
 import asyncio
+from typing import Final
 
 from coordinator.core.state import ClusterState
 
 Topic = tuple[str, str | None]
-"""A namespace, and one executor's set of it or None for any change."""
+"""A namespace, and one executor's set of it, its events, or None for any change."""
+
+EVENTS: Final = "/events"
+"""Stands where an executor's name does, none of which has a slash."""
 
 
 class Watches:
@@ -71,6 +75,8 @@ def _revision(state: ClusterState, topic: Topic) -> int | None:
         return None
     if topic[1] is None:
         return namespace.revision
+    if topic[1] == EVENTS:
+        return namespace.events.last_revision
     return namespace.assignments_revision(topic[1])
 
 

@@ -15,6 +15,7 @@ from msgspec import inspect as shapes
 
 from client import protocol, views
 from coordinator.api import problems, records
+from coordinator.api.operators import news
 from coordinator.api.operators import records as operators
 from coordinator.api.operators import shard_records
 from coordinator.core import types
@@ -274,6 +275,10 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.PassView, operators.PassView),
     (views.PauseView, operators.PauseView),
     (views.BalanceView, operators.BalanceAnswer),
+    (views.AlarmView, news.AlarmView),
+    (views.EventView, news.EventView),
+    (views.EventsPage, news.EventsAnswer),
+    (views.MassFailureView, news.MassFailureView),
     (views.NodeView, operators.NodeView),
     (views.ClusterView, operators.ClusterAnswer),
     (views.DryRunAnswer, operators.DryRunAnswer),

@@ -48,7 +48,7 @@ async def move_member(session: Session, node: str, api: str, raft: str | None) -
 
 @command(cluster, "check")
 async def check(session: Session) -> int:
-    """Exit as probes do: 0 healthy, 1 a node is missing, 2 no quorum or nobody there."""
+    """Exit as probes do: 0 healthy, 1 a node is missing or an alarm is on, 2 no quorum."""
     call = calls.cluster()
     try:
         response = await session.operator.connection.fetch(
@@ -64,6 +64,10 @@ async def check(session: Session) -> int:
     missing = [node.node for node in view.nodes if not node.is_reachable]
     if missing:
         say(f"WARNING: not reachable: {', '.join(missing)}; leader {view.leader}")
+        return _WARNING
+    if view.alarms:
+        told = ", ".join(f"{one.alarm} of {one.namespace} {one.state}" for one in view.alarms)
+        say(f"WARNING: {told}; leader {view.leader}")
         return _WARNING
     say(f"OK: {len(view.nodes)} nodes, leader {view.leader}, term {view.term}")
     return _OK

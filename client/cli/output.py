@@ -128,6 +128,25 @@ DRAINS: Final = Shape(
         of("since", wide=True),
     ),
 )
+EVENTS: Final = Shape(
+    "events",
+    "id",
+    (
+        of("at"),
+        of("kind"),
+        of("shard"),
+        of("executor"),
+        of("target"),
+        of("count"),
+        of("cause"),
+        of("by"),
+        of("reason"),
+        of("detail"),
+        of("epoch", wide=True),
+        of("host", wide=True),
+        of("id", wide=True),
+    ),
+)
 SHARES: Final = Shape(
     "executors",
     "executor",

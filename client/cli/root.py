@@ -5,7 +5,7 @@ from typing import cast
 
 import click
 
-from client.cli import balance, cluster, drains, executors, namespaces, shards
+from client.cli import balance, cluster, drains, events, executors, namespaces, outages, shards
 from client.cli.output import FORMATS, Format
 from client.cli.session import (
     DEFAULT_ENDPOINTS,
@@ -106,6 +106,8 @@ for noun in (
     shards.shard,
     drains.drain,
     balance.balance,
+    events.events,
+    outages.mass_failure,
     cluster.cluster,
 ):
     shardctl.add_command(noun)

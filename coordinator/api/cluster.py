@@ -6,6 +6,7 @@ from aiohttp import web
 
 from coordinator.api.call import Call
 from coordinator.api.operators.orders import ordered
+from coordinator.api.operators.outages import alarms_of
 from coordinator.api.operators.records import (
     ClusterAnswer,
     DryRunAnswer,
@@ -145,6 +146,11 @@ def _shown(call: Call[Any], status: Status, digest: str | None = None) -> web.Re
             snapshot_age_s=status.snapshot_age_s,
             digest=digest,
             format=status.format_in_force,
+            alarms=[
+                alarm
+                for _, namespace in sorted(desk.replica.state.namespaces.items())
+                for alarm in alarms_of(namespace)
+            ],
             nodes=sorted(nodes, key=_name),
         )
     )

@@ -84,6 +84,20 @@ SAMPLES: dict[str, list[calls.Call[Any]]] = {
         calls.balance_verb(NS, "pause", reason="why", expires_in_s=5.0),
         calls.balance_verb(NS, "resume", reason="why", expires_in_s=None),
     ],
+    "events": [
+        calls.events(NS),
+        calls.events(
+            NS,
+            after="c:1",
+            wait_s=5.0,
+            kinds=("executor_lost", "shard_parked"),
+            shard="a/b",
+            executor="e",
+            limit=5,
+        ),
+    ],
+    "mass_failure": [calls.mass_failure(NS)],
+    "proceed_mass_failure": [calls.proceed_mass_failure(NS, "why")],
     "cluster": [calls.cluster()],
     "transfer_leadership": [calls.transfer_leadership("n2"), calls.transfer_leadership(None)],
     "move_member": [

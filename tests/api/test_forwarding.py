@@ -161,6 +161,26 @@ async def test_a_poll_on_a_follower_sees_what_the_leader_decides(cluster: Cluste
     assert seen["a"] == ["e1", owner["epoch"]]
 
 
+async def test_events_are_the_same_on_every_node_and_a_follower_wakes_its_watchers(
+    cluster: Cluster,
+):
+    follower = cluster.followers[0]
+    ns = await cluster.leader.namespace()
+    await cluster.leader.join(ns, "e1", "e2")
+    pages = [
+        (await caller.get(f"{ns}/events?consistency=linearizable")).body
+        for caller in (cluster.leader, *cluster.followers)
+    ]
+    assert pages[0] == pages[1] == pages[2]
+    cursor = pages[0]["cursor"]
+    poll = asyncio.ensure_future(follower.get(f"{ns}/events?after={cursor}&wait=20s"))
+    await asyncio.sleep(0.1)
+    order = await follower.post(f"{ns}/executors/e1/cordon", {"reason": "noisy"})
+    assert order.status == 200
+    (event,) = (await asyncio.wait_for(poll, 5)).body["events"]
+    assert (event["kind"], event["executor"], event["by"]) == ("cordon_started", "e1", "127.0.0.1")
+
+
 async def test_a_request_is_forwarded_once_only(cluster: Cluster):
     ns = await cluster.leader.namespace()
     answer = await cluster.followers[0].post(f"{ns}/hosts/h/drain", **{HOP_HEADER: "n9"})

@@ -13,7 +13,7 @@ from client.cli import faults
 from tests.client.cli_run import run
 from tests.client.conftest import free_port
 from tests.client.fleet import Diary, until
-from tests.client.scripted import problem, serving
+from tests.client.scripted import ok, problem, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -288,6 +288,75 @@ async def test_the_cluster_is_shown_and_checked(shardctl):
     assert (await shardctl("cluster", "transfer-leader")).status == faults.CONFLICT
     elsewhere = ("--api", "http://127.0.0.1:9", "--raft", "127.0.0.1:9")
     assert (await shardctl("cluster", "move-member", "n1", *elsewhere)).status == faults.CONFLICT
+
+
+async def test_events_are_listed_and_filtered(shardctl, operator, namespace):
+    await operator.declare_shards(namespace, ["bad"])
+    await shardctl("shard", "drain", "bad", "--reason", "poison")
+    await shardctl("balance", "pause", "--reason", "exam")
+    listed = await shardctl("events", "list")
+    assert listed.lines[0].split()[:3] == ["AT", "KIND", "SHARD"]
+    assert [line.split()[1] for line in listed.lines[1:]] == ["shard_parked", "balancer_paused"]
+    assert "poison" in listed.lines[1]
+    assert "127.0.0.1" in listed.lines[1]
+    only = await shardctl(
+        "events", "list", "--kind", "shard_parked", "--shard", "bad", "-o", "jsonl"
+    )
+    assert [json.loads(line)["reason"] for line in only.lines] == ["poison"]
+    newest = await shardctl("events", "list", "--limit", "1", "--no-header")
+    assert [line.split()[1] for line in newest.lines] == ["balancer_paused"]
+    assert (await shardctl("events", "list", "--executor", "e9")).out == ""
+    odd = await shardctl("events", "list", "--kind", "odd")
+    assert odd.status == faults.REFUSED
+    assert "executor_lost" in odd.err
+    endless = await shardctl("events", "list", "--watch", "-o", "json")
+    assert endless.status == faults.USAGE
+
+
+async def test_events_are_watched_until_interrupted(cluster, operator, namespace):
+    await operator.declare_shards(namespace, ["a", "b"])
+    await operator.drain_shard(namespace, "a", reason="first")
+    words = ("--endpoints", cluster.endpoints[0], "-n", namespace, "-o", "jsonl")
+    watching = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "client.cli.main", *words, "events", "list", "--watch"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert watching.stdout is not None
+        async with asyncio.timeout(20):
+            first = json.loads(await watching.stdout.readline())
+            await operator.drain_shard(namespace, "b", reason="second")
+            second = json.loads(await watching.stdout.readline())
+        assert [first["reason"], second["reason"]] == ["first", "second"]
+        watching.send_signal(signal.SIGINT)
+        async with asyncio.timeout(10):
+            _, errors = await watching.communicate()
+        assert watching.returncode == faults.INTERRUPTED
+        assert b"Traceback" not in errors
+    finally:
+        if watching.returncode is None:
+            watching.kill()
+            await watching.wait()
+
+
+async def test_a_mass_failure_is_shown_warned_of_and_proceeded_with(shardctl):
+    quiet = await shardctl("mass-failure", "status")
+    assert ["state", "none"] in [line.split() for line in quiet.lines]
+    done = await shardctl("mass-failure", "proceed", "--reason", "rack 4")
+    assert done.status == 0
+    assert "goes on without who is silent" in done.err
+    assert (await shardctl("mass-failure", "proceed")).status == faults.USAGE
+    would = await shardctl("mass-failure", "proceed", "--reason", "x", "--dry-run")
+    assert "would give up 0 silent executors" in would.err
+    alarm = {"namespace": "jobs", "alarm": "mass_failure", "state": "holding", "since": "2026"}
+    body = {"cluster_id": "c", "leader": "n1", "term": 3, "nodes": [], "alarms": [alarm]}
+    async with serving(ok(body)) as node:
+        check = await asyncio.to_thread(run, "--endpoints", node.url, "cluster", "check")
+    assert (check.status, check.out) == (
+        1,
+        "WARNING: mass_failure of jobs holding; leader n1\n",
+    )
 
 
 async def test_a_check_is_critical_when_nobody_answers():

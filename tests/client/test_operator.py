@@ -1,6 +1,9 @@
 """Every request of an operator, against a real node."""
 
+import asyncio
+
 import pytest
+from aiohttp import web
 
 from client import Conflict, Invalid, NotFound, Operator, PreconditionFailed, TimedOut
 from tests.client.fleet import Diary, until
@@ -69,6 +72,60 @@ async def test_the_balancer_is_paused_and_resumed(operator, namespace):
     assert paused.paused
     assert (await operator.balance(namespace)).paused_reason == "release"
     assert not (await operator.resume_balance(namespace)).paused
+
+
+async def test_events_are_read_filtered_and_watched(operator, namespace):
+    await operator.declare_shards(namespace, ["bad", "good"])
+    begun = await operator.events(namespace)
+    assert (await operator.events(namespace, after=begun.cursor)).events == []
+    await operator.drain_shard(namespace, "bad", reason="poison")
+    page = await operator.events(namespace, after=begun.cursor, wait_s=5.0)
+    assert [(e.kind, e.shard, e.reason) for e in page.events] == [("shard_parked", "bad", "poison")]
+
+    async def orders():
+        await operator.undrain_shard(namespace, "bad")
+        await operator.pause_balance(namespace, reason="x")
+        await operator.drain_shard(namespace, "good", reason="poison")
+
+    ordering = asyncio.ensure_future(orders())
+    seen = []
+    kinds = ("shard_parked", "shard_unparked")
+    async for later in operator.watch_events(namespace, after=page.cursor, kinds=kinds):
+        seen += [(event.kind, event.shard) for event in later.events]
+        if len(seen) >= 2:
+            break
+    await ordering
+    assert seen == [("shard_unparked", "bad"), ("shard_parked", "good")]
+
+
+async def test_a_watch_begins_with_what_is_kept_and_outlives_refusals():
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+
+    page = {"events": [{"id": 7, "kind": "executor_lost"}], "cursor": "c:9", "missed": True}
+    nothing = lambda _: web.Response(status=304)  # noqa: E731 - a line of a script
+    script = (problem(503, "no_leader"), ok(page), nothing, problem(503, "no_leader"), ok(page))
+    async with serving(*script) as node, Operator([node.url], sleep=sleep) as operator:
+        pages = operator.watch_events("jobs", kinds=("executor_lost",))
+        first, second = await anext(pages), await anext(pages)
+        await pages.aclose()
+    assert first == second
+    assert first.missed
+    assert len(waits) == 2
+    assert node.seen[0].query_string == "kind=executor_lost"
+    assert {request.query_string for request in node.seen[2:]} == {
+        "after=c:9&wait=30s&kind=executor_lost"
+    }
+
+
+async def test_without_an_outage_there_is_nothing_to_proceed_with(operator, namespace):
+    view = await operator.mass_failure(namespace)
+    assert (view.state, view.silent, view.executors) == ("none", 0, [])
+    assert await operator.proceed_mass_failure(namespace, reason="x") == view
+    assert (await operator.namespace(namespace)).alarms == []
+    assert (await operator.cluster()).alarms == []
 
 
 async def test_the_cluster_names_its_nodes_and_leader(operator):

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from coordinator.api.call import Call, timestamp
 from coordinator.api.operators.orders import ordered
+from coordinator.api.operators.outages import alarms_of
 from coordinator.api.operators.records import (
     NamespaceRequest,
     NamespacesAnswer,
@@ -131,4 +132,5 @@ def _view(state: NamespaceState, cluster_id: str) -> NamespaceView:
         shards=len(state.shards),
         created_at=timestamp(info.created_at_ms),
         cursor=f"{cluster_id}:{state.revision}",
+        alarms=alarms_of(state),
     )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from coordinator.api.operators.news import AlarmView
 from coordinator.api.records import ExecutorName, ProcessSignals, ReasonText
 from coordinator.core.types import (
     BalancerMode,
@@ -129,6 +130,8 @@ class NamespaceView(Struct, frozen=True, kw_only=True):
     shards: int
     created_at: str
     cursor: str
+    alarms: list[AlarmView]
+    """What somebody should look at."""
 
 
 class NamespacesAnswer(Struct, frozen=True, kw_only=True):
@@ -276,6 +279,8 @@ class ClusterAnswer(Struct, frozen=True, kw_only=True):
     """Of the state at `applied_index`, if it was asked for: equal on all nodes at one index."""
     format: int
     """The newest format of commands that was used; a new one waits until all nodes read it."""
+    alarms: list[AlarmView]
+    """Of every namespace, by its name."""
     nodes: list[NodeView]
 
 

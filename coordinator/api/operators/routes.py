@@ -6,120 +6,39 @@ from coordinator.api import cluster
 from coordinator.api.operators import (
     balance,
     drains,
+    events,
     executors,
     hosts,
     namespaces,
+    news,
+    outages,
     shard_orders,
     shards,
 )
 from coordinator.api.operators import records as told
 from coordinator.api.operators import shard_records as shown
+from coordinator.api.operators.forms import order, read, verbs
 from coordinator.api.parameters import (
+    AFTER,
     CONSISTENCY,
-    DRY_RUN,
     EXECUTOR,
     FORCE,
     HOST,
     MISSING,
     NS,
     SHARD,
+    WAIT,
+    WATCH,
 )
 from coordinator.api.route import (
     LIST_BYTES,
-    SMALL_BYTES,
-    Handler,
     Leader,
     Parameter,
     Route,
 )
 
-# conflict: in a half upgraded cluster a new kind of order waits for the last node.
-_ORDER: Final = (
-    "conflict",
-    "idempotency_key_reused",
-    "outcome_unknown",
-    "rate_limited",
-    "too_large",
-)
-
-
-def _order(
-    method: str,
-    path: str,
-    handler: Handler,
-    summary: str,
-    *,
-    body: type | None,
-    answer: type | None,
-    statuses: tuple[int, ...] = (200,),
-    reasons: tuple[str, ...] = (),
-    parameters: tuple[Parameter, ...] = (),
-    body_bytes_max: int = SMALL_BYTES,
-) -> Route:
-    """An operator's change: the leader makes it, once, or tells what it would be."""
-    return Route(
-        method=method,
-        path=path,
-        handler=handler,
-        audience="operator",
-        summary=summary,
-        leader=Leader.MUST,
-        parameters=(*parameters, DRY_RUN),
-        body=body,
-        body_is_optional=True,
-        body_bytes_max=body_bytes_max,
-        answer=answer,
-        statuses=statuses,
-        reasons=(*_ORDER, *reasons),
-        is_order=True,
-    )
-
-
-def _read(
-    path: str,
-    handler: Handler,
-    summary: str,
-    answer: type,
-    *,
-    leader: Leader = Leader.NO,
-    reasons: tuple[str, ...] = MISSING,
-    parameters: tuple[Parameter, ...] = (),
-) -> Route:
-    """What an operator looks at."""
-    return Route(
-        method="GET",
-        path=path,
-        handler=handler,
-        audience="operator",
-        summary=summary,
-        leader=leader,
-        parameters=(*parameters, CONSISTENCY),
-        answer=answer,
-        reasons=reasons,
-    )
-
-
-def _verbs(
-    path: str, summaries: dict[str, tuple[Handler, str, type]], *, reasons: tuple[str, ...]
-) -> tuple[Route, ...]:
-    """Orders that only take a reason, one path each."""
-    return tuple(
-        _order(
-            "POST",
-            f"{path}/{verb}",
-            handler,
-            summary,
-            body=told.ReasonRequest,
-            answer=answer,
-            statuses=(200, 202),
-            reasons=reasons,
-        )
-        for verb, (handler, summary, answer) in summaries.items()
-    )
-
-
 _EXECUTORS: Final = (
-    _read(
+    read(
         EXECUTOR,
         executors.show,
         "One executor.",
@@ -127,7 +46,7 @@ _EXECUTORS: Final = (
         leader=Leader.BETTER,
         reasons=("namespace_not_found", "executor_not_found"),
     ),
-    _read(
+    read(
         f"{NS}/executors",
         executors.list_all,
         "The executors of a namespace.",
@@ -138,7 +57,7 @@ _EXECUTORS: Final = (
             Parameter("status", "Only those of this standing.", choices=executors.STANDINGS),
         ),
     ),
-    *_verbs(
+    *verbs(
         EXECUTOR,
         {
             "drain": (executors.drain, "Move everything away, place nothing.", told.DrainView),
@@ -148,7 +67,7 @@ _EXECUTORS: Final = (
         },
         reasons=("namespace_not_found", "executor_not_found", "drain_not_found", "quota_exceeded"),
     ),
-    _order(
+    order(
         "POST",
         f"{EXECUTOR}/evict",
         executors.evict,
@@ -158,7 +77,7 @@ _EXECUTORS: Final = (
         statuses=(200, 202),
         reasons=("namespace_not_found", "executor_not_found"),
     ),
-    *_verbs(
+    *verbs(
         HOST,
         {
             "drain": (hosts.drain, "Move everything away from a host.", told.DrainView),
@@ -168,8 +87,8 @@ _EXECUTORS: Final = (
         },
         reasons=("namespace_not_found", "drain_not_found", "quota_exceeded"),
     ),
-    _read(f"{NS}/drains", drains.list_all, "The drains in force.", told.DrainsAnswer),
-    _read(
+    read(f"{NS}/drains", drains.list_all, "The drains in force.", told.DrainsAnswer),
+    read(
         f"{NS}/drains/{{drain}}",
         drains.show,
         "One drain and its progress.",
@@ -181,7 +100,7 @@ _EXECUTORS: Final = (
 _SHARD: Final = ("namespace_not_found", "shard_not_found")
 
 _SHARDS: Final = (
-    _read(
+    read(
         SHARD,
         shards.show,
         "One shard; looking never makes one.",
@@ -189,7 +108,7 @@ _SHARDS: Final = (
         leader=Leader.BETTER,
         reasons=_SHARD,
     ),
-    _order(
+    order(
         "DELETE",
         SHARD,
         shard_orders.retire,
@@ -199,7 +118,7 @@ _SHARDS: Final = (
         statuses=(202, 204),
         reasons=_SHARD,
     ),
-    _read(
+    read(
         f"{NS}/shards",
         shards.list_all,
         "One page of shards.",
@@ -213,7 +132,7 @@ _SHARDS: Final = (
             Parameter("page", "`next_page` of the page before."),
         ),
     ),
-    _order(
+    order(
         "POST",
         f"{NS}/shards",
         shard_orders.declare,
@@ -224,7 +143,7 @@ _SHARDS: Final = (
         reasons=(*_SHARD, "quota_exceeded"),
         body_bytes_max=LIST_BYTES,
     ),
-    *_verbs(
+    *verbs(
         SHARD,
         {
             "drain": (shard_orders.drain, "Park: nobody runs it.", shown.ShardView),
@@ -233,7 +152,7 @@ _SHARDS: Final = (
         },
         reasons=_SHARD,
     ),
-    _order(
+    order(
         "POST",
         f"{SHARD}/pin",
         shard_orders.pin,
@@ -243,7 +162,7 @@ _SHARDS: Final = (
         statuses=(200, 202),
         reasons=(*_SHARD, "executor_not_found"),
     ),
-    _order(
+    order(
         "POST",
         f"{SHARD}/move",
         shard_orders.move,
@@ -267,7 +186,7 @@ _BALANCE: Final = (
         answer=told.BalanceAnswer,
         reasons=MISSING,
     ),
-    _order(
+    order(
         "POST",
         f"{NS}/balance/pause",
         balance.pause,
@@ -276,7 +195,7 @@ _BALANCE: Final = (
         answer=told.BalanceAnswer,
         reasons=MISSING,
     ),
-    _order(
+    order(
         "POST",
         f"{NS}/balance/resume",
         balance.resume,
@@ -287,10 +206,47 @@ _BALANCE: Final = (
     ),
 )
 
+_EVENTS: Final = (
+    Route(
+        method="GET",
+        path=f"{NS}/events",
+        handler=events.list_all,
+        audience="operator",
+        summary="What happened; a long poll.",
+        parameters=(
+            AFTER,
+            WAIT,
+            Parameter("kind", "Only these kinds, with commas between."),
+            Parameter("shard", "Only those about this shard."),
+            Parameter("executor", "Only those about this executor."),
+            Parameter("limit", f"1 to {events.PAGE_MAX}.", "integer"),
+            CONSISTENCY,
+        ),
+        answer=news.EventsAnswer,
+        statuses=(200, 304),
+        reasons=(*MISSING, *WATCH),
+    ),
+    read(
+        f"{NS}/mass-failure",
+        outages.show,
+        "Whether a mass failure is on.",
+        news.MassFailureView,
+    ),
+    order(
+        "POST",
+        f"{NS}/mass-failure/proceed",
+        outages.proceed,
+        "Give up the executors that are silent now.",
+        body=told.ReasonRequest,
+        answer=news.MassFailureView,
+        reasons=(*MISSING, "recovering"),
+    ),
+)
+
 _NAMESPACES: Final = (
-    _read("/v1/namespaces", namespaces.list_all, "Every namespace.", told.NamespacesAnswer),
-    _read(NS, namespaces.show, "One namespace.", told.NamespaceView),
-    _order(
+    read("/v1/namespaces", namespaces.list_all, "Every namespace.", told.NamespacesAnswer),
+    read(NS, namespaces.show, "One namespace.", told.NamespaceView),
+    order(
         "PUT",
         NS,
         namespaces.create,
@@ -300,7 +256,7 @@ _NAMESPACES: Final = (
         statuses=(200, 201),
         reasons=("namespace_exists", "quota_exceeded"),
     ),
-    _order(
+    order(
         "PATCH",
         NS,
         namespaces.change,
@@ -309,7 +265,7 @@ _NAMESPACES: Final = (
         answer=told.NamespaceView,
         reasons=("namespace_not_found", "precondition_failed"),
     ),
-    _order(
+    order(
         "DELETE",
         NS,
         namespaces.delete,
@@ -335,7 +291,7 @@ _CLUSTER: Final = (
         ),
         answer=told.ClusterAnswer,
     ),
-    _order(
+    order(
         "POST",
         "/v1/cluster/transfer-leadership",
         cluster.transfer,
@@ -343,7 +299,7 @@ _CLUSTER: Final = (
         body=told.TransferRequest,
         answer=told.ClusterAnswer,
     ),
-    _order(
+    order(
         "POST",
         "/v1/cluster/members",
         cluster.move_member,
@@ -352,7 +308,7 @@ _CLUSTER: Final = (
         answer=told.ClusterAnswer,
         reasons=("quota_exceeded",),
     ),
-    _order(
+    order(
         "DELETE",
         "/v1/cluster/members/{node}",
         cluster.remove_member,
@@ -367,6 +323,7 @@ OPERATOR_ROUTES: Final[tuple[Route, ...]] = (
     *_EXECUTORS,
     *_SHARDS,
     *_BALANCE,
+    *_EVENTS,
     *_NAMESPACES,
     *_CLUSTER,
 )

@@ -1,0 +1,25 @@
+"""`shardctl mass-failure`: status, proceed."""
+
+import click
+
+from client import calls
+from client.cli.session import Session, command
+
+
+@click.group("mass-failure")
+def mass_failure() -> None:
+    """Many executors silent at once: nothing is taken from them until they or you say so."""
+
+
+@command(mass_failure, "status")
+async def status(session: Session) -> None:
+    """Show whether a mass failure is on, since when, and who is silent."""
+    await session.show(calls.mass_failure(session.namespace), "state")
+
+
+@command(mass_failure, "proceed", is_change=True)
+@click.option("--reason", required=True, help="Why; it is kept and shown.")
+async def proceed(session: Session, reason: str) -> None:
+    """Give up the executors that are silent now; it holds for this outage only."""
+    call = calls.proceed_mass_failure(session.namespace, reason)
+    await session.change(call, "state", f"{session.namespace} goes on without who is silent")
