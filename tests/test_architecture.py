@@ -15,7 +15,7 @@ from msgspec import inspect as shapes
 
 from client import protocol, views
 from coordinator.api import problems, records
-from coordinator.api.operators import news
+from coordinator.api.operators import news, nodes
 from coordinator.api.operators import records as operators
 from coordinator.api.operators import shard_records
 from coordinator.core import types
@@ -279,8 +279,8 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.EventView, news.EventView),
     (views.EventsPage, news.EventsAnswer),
     (views.MassFailureView, news.MassFailureView),
-    (views.NodeView, operators.NodeView),
-    (views.ClusterView, operators.ClusterAnswer),
+    (views.NodeView, nodes.NodeView),
+    (views.ClusterView, nodes.ClusterAnswer),
     (views.DryRunAnswer, operators.DryRunAnswer),
 ]
 
