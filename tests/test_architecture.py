@@ -15,9 +15,8 @@ from msgspec import inspect as shapes
 
 from client import protocol, views
 from coordinator.api import problems, records
-from coordinator.api.operators import news, nodes
+from coordinator.api.operators import news, nodes, shard_records
 from coordinator.api.operators import records as operators
-from coordinator.api.operators import shard_records
 from coordinator.core import types
 
 ROOT = Path(__file__).parents[1]
