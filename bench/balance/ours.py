@@ -10,7 +10,7 @@ from typing import Final
 
 from bench.balance.fleet import Fleet, executor_name, executor_number
 from bench.balance.rules import budget_of
-from coordinator.core.planner import Hold, Piece, Plan, Seat, Stop, level_idle, settle
+from coordinator.core.planner import Aims, Hold, Holdings, Plan, Seat, Stack, Stop, plan_pass
 
 LEVELS: Final = {"default": (0.20, 0.10), "level": (0.20, 0.05), "tight": (0.006325, 0.006325)}
 """Start and stop gap: the policy's own default, and two that an operator may set. The tight one
@@ -29,26 +29,22 @@ class Ours:
 
     def cycle(self, fleet: Fleet, held: Collection[str]) -> list[str]:
         seats = [Seat(executor_name(at)) for at in range(len(fleet))]
-        pieces = {
-            executor_name(at): [
-                Piece(key, load, Hold.COOLDOWN if key in held else None) for load, key in shelf
-            ]
-            for at, shelf in enumerate(fleet.shelves)
-        }
-        budget = budget_of(len(fleet.where))
-        plan = settle(
-            seats,
-            pieces,
+        holdings = Holdings(
+            {
+                executor_name(at): Stack.of([key for _, key in shelf], [load for load, _ in shelf])
+                for at, shelf in enumerate(fleet.shelves)
+            },
+            holds=dict.fromkeys(held, Hold.COOLDOWN),
+        )
+        aims = Aims(
             start_gap=self.stop_gap if self.is_descending else self.start_gap,
             stop_gap=self.stop_gap,
-            budget=budget,
+            budget=budget_of(len(fleet.where)),
             quiet_mark=self.quiet_mark,
         )
+        plan = plan_pass(seats, holdings, aims)
         self.last = plan
         self.is_descending = plan.stop is Stop.BUDGET
-        moves = plan.moves
-        if not moves and plan.stop is not Stop.BUDGET:
-            moves = level_idle(seats, pieces, stop_gap=self.stop_gap, budget=budget)
-        for move in moves:
+        for move in plan.moves:
             fleet.move(move.key, executor_number(move.target))
-        return [move.key for move in moves]
+        return [move.key for move in plan.moves]

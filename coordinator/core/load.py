@@ -6,8 +6,9 @@ belongs to the shard and goes with it when it moves. Must not know where shards 
 the figures are used for; an executor's report touches only the shards on record as its own.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import expm1, inf, log1p
 
 # A report above this is cut to it: sums of a million such loads, and their squares, stay finite,
@@ -17,6 +18,9 @@ LOAD_MAX = 1e15
 # Two reports closer than this are one: nothing can be measured in between, and weights that small
 # would lose their digits.
 WINDOW_MIN_S = 1e-6
+
+# Of more shards than this the median is that of every n-th one: to sort a million takes a second.
+MEDIAN_OF_MAX = 10_000
 
 # Stands for "not in the report" where None means "held, but no news of its load".
 _ABSENT = -1.0
@@ -48,6 +52,9 @@ class LoadBook:
         # key -> [weighted sum, weight, end of the last window]; a list is written in place, which
         # at hundreds of shards a heartbeat is twice as fast as a new record.
         self._means: dict[str, list[float]] = {}
+        self._folds = 0
+        self._folded: dict[str, int] = {}
+        self._restores = 0
 
     def __len__(self) -> int:
         return len(self._means)
@@ -56,6 +63,11 @@ class LoadBook:
     def horizon_s(self) -> float:
         """The time over which the past fades to 1/e."""
         return self._horizon_s
+
+    @property
+    def interval_s(self) -> float:
+        """The heartbeat interval."""
+        return self._interval_s
 
     def set_horizon(self, horizon_s: float) -> None:
         """Smooth over another horizon from now on; means and observed times are kept."""
@@ -95,6 +107,8 @@ class LoadBook:
         self._reported_at[executor] = now
         fresh = -expm1(-window_s / self._horizon_s)
         kept = 1.0 - fresh
+        self._folds += 1
+        self._folded[executor] = self._folds
         means = self._means
         for key in owned:
             load = loads.get(key, _ABSENT)
@@ -119,6 +133,11 @@ class LoadBook:
         """A new incarnation, or none: the next report of that name counts as a first one."""
         self._reported_at.pop(executor, None)
         self._process.pop(executor, None)
+        self._folded.pop(executor, None)
+
+    def version(self, executor: str) -> tuple[int, int]:
+        """Changes whenever the mean of a shard may have, of those on record as this executor's."""
+        return (self._restores, self._folded.get(executor, 0))
 
     def forget(self, key: str) -> None:
         """The shard was retired."""
@@ -128,6 +147,23 @@ class LoadBook:
         """The shard's mean load; None while it was never measured."""
         mean = self._means.get(key)
         return None if mean is None else mean[0] / mean[1]
+
+    def known(self) -> tuple[str, ...]:
+        """The keys of all measured shards."""
+        return tuple(self._means)
+
+    def loads_of(self, keys: Sequence[str]) -> list[float | None]:
+        """The mean loads of these shards, in their order; None for one never measured."""
+        means = self._means
+        try:  # nearly always all were measured
+            return [total / weight for total, weight, _ in [means[key] for key in keys]]
+        except KeyError:
+            return [self.smoothed(key) for key in keys]
+
+    def heard_since(self, keys: Iterable[str], oldest: float) -> int:
+        """How many of these shards were measured at or after that time."""
+        means = self._means
+        return sum([1 for key in keys if key in means and means[key][2] >= oldest])
 
     def means(self) -> dict[str, float]:
         """The mean load of every measured shard."""
@@ -146,9 +182,10 @@ class LoadBook:
     def median(self) -> float:
         """The middle one of all measured loads, to stand for an unmeasured shard; 0 if none is.
 
-        Sorts every mean: once a pass, not once a shard.
+        Of very many shards only every n-th is looked at.
         """
-        ordered = sorted(self.means().values())
+        some = islice(self._means.values(), 0, None, len(self._means) // MEDIAN_OF_MAX + 1)
+        ordered = sorted([total / weight for total, weight, _ in some])
         if not ordered:
             return 0.0
         middle = len(ordered) // 2
@@ -158,10 +195,7 @@ class LoadBook:
         """Share of `keys` that were never measured, or not within the last `older_than_s`."""
         if not keys:
             return 0.0
-        oldest = now - older_than_s
-        means = self._means
-        heard = sum(1 for key in keys if (mean := means.get(key)) and mean[2] >= oldest)
-        return 1.0 - heard / len(keys)
+        return 1.0 - self.heard_since(keys, now - older_than_s) / len(keys)
 
     def checkpoint(self) -> list[tuple[str, float, float]]:
         """(key, mean, weight) of every measured shard by key: all that a new leader needs."""
@@ -175,6 +209,7 @@ class LoadBook:
 
         They count as reported at `now`: usable at once, and stale again if nothing follows.
         """
+        self._restores += 1
         for key, value, weight in entries:
             if key not in self._means and 0.0 < weight <= 1.0 and 0.0 <= value <= LOAD_MAX:
                 self._means[key] = [value * weight, weight, now]

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
 from pathlib import Path
+from typing import Any
 
 from hypothesis import strategies as st
 
-from coordinator.core.planner import Hold, Move, Piece, Seat, hash_place
+from coordinator.core import planner
+from coordinator.core.planner import Aims, Hold, Holdings, Move, Piece, Plan, Seat, hash_place
 
 SNAPSHOTS = Path(__file__).parents[2] / "bench" / "data"
 
@@ -26,6 +28,18 @@ class Fleet:
     @property
     def loads(self) -> dict[str, float]:
         return {seat.executor: load_of(self.pieces, seat.executor) for seat in self.seats}
+
+
+def settle(seats: Sequence[Seat], pieces: Mapping[str, Sequence[Piece]], **aims: Any) -> Plan:
+    """A plan for shards given one by one."""
+    return planner.settle(seats, Holdings.of(pieces), Aims(**aims))
+
+
+def level_idle(
+    seats: Sequence[Seat], pieces: Mapping[str, Sequence[Piece]], **aims: Any
+) -> tuple[Move, ...]:
+    """The same of idle shards; there is no gate for them."""
+    return planner.level_idle(seats, Holdings.of(pieces), Aims(start_gap=0.0, **aims))
 
 
 def load_of(pieces: Mapping[str, Sequence[Piece]], executor: str) -> float:

@@ -13,11 +13,10 @@ from coordinator.core.planner import (
     best_possible,
     fleet_figures,
     hash_place,
-    level_idle,
     place,
     waterfill,
 )
-from tests.core.planner_fleets import Fleet, carried_out, fleet
+from tests.core.planner_fleets import Fleet, carried_out, fleet, level_idle
 
 
 def owed(*loads: float, banned: frozenset[str] = frozenset()) -> list[Piece]:

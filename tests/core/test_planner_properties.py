@@ -10,17 +10,17 @@ from coordinator.core.planner import (
     Stop,
     best_possible,
     fleet_figures,
-    level_idle,
     place,
-    settle,
 )
 from tests.core.planner_fleets import (
     Fleet,
     carried_out,
     fleet,
     fleets,
+    level_idle,
     load_of,
     potential,
+    settle,
     steps_of,
     utilisations,
 )

@@ -3,8 +3,8 @@
 import gzip
 
 from coordinator.core.load import LoadBook
-from coordinator.core.planner import Hold, Piece, Seat, hash_place, settle, waterfill
-from tests.core.planner_fleets import SNAPSHOTS
+from coordinator.core.planner import Hold, Piece, Seat, hash_place, waterfill
+from tests.core.planner_fleets import SNAPSHOTS, settle
 
 EXECUTORS = [f"e{at}" for at in range(10)]
 HOURS = 1344

@@ -15,9 +15,8 @@ from coordinator.core.planner import (
     Seat,
     Stop,
     hash_place,
-    settle,
 )
-from tests.core.planner_fleets import Fleet, Pieces, carried_out, fleet, hashed, snapshot
+from tests.core.planner_fleets import Fleet, Pieces, carried_out, fleet, hashed, settle, snapshot
 
 
 def settled(one: Fleet, **options: object) -> Plan:

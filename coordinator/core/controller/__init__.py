@@ -95,6 +95,8 @@ class Controller:
         )
 
     def _next_wake(self, namespace: NamespaceState, mind: Mind, now: float) -> float:
+        if mind.passing is not None:
+            return now
         times = [mind.next_pass_at, mind.leases.next_deadline(after=now)]
         times.append(next_deadline(namespace, mind, now))
         times.append(next_return(namespace, mind, now))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from coordinator.core.controller.balance import why_skipped
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.mind import Mind, Pass
+from coordinator.core.controller.tallies import held_keys, moving_out
 from coordinator.core.load import ProcessSignals
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import (
@@ -86,10 +87,11 @@ def balance_facts(namespace: NamespaceState, mind: Mind, now: float, at_ms: int)
     """Of the whole namespace. Only executors that may be given shards count as room."""
     fleet = see(namespace, mind, now)
     capacities = {seat.executor: seat.capacity for seat in fleet.seats if seat.is_open}
+    leaving = moving_out(namespace)
+    keys = [key for e in fleet.loads for key in held_keys(namespace, e, leaving)]
     by_shard = {
-        shard.key: mind.load_of(shard, fleet.median)
-        for executor in fleet.loads
-        for shard in fleet.shards[executor]
+        key: fleet.median if load is None else load
+        for key, load in zip(keys, mind.loads.loads_of(keys), strict=True)
     }
     loads = {e: load for e, load in fleet.loads.items() if e in capacities or load > 0}
     hashed = dict.fromkeys(capacities, 0.0)

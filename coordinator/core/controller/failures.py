@@ -61,6 +61,11 @@ class FailureBook:
             return frozenset()
         return frozenset(known.where)
 
+    def all_bans(self, open_names: Collection[str]) -> dict[str, frozenset[str]]:
+        """The same of every shard that is kept away from anybody."""
+        bans = {key: self.bans(key, open_names) for key in self._rounds}
+        return {key: banned for key, banned in bans.items() if banned}
+
     def next_retry(self, after: float) -> float | None:
         """When the next shard has rested."""
         return min((r.retry_at for r in self._rounds.values() if r.retry_at > after), default=None)

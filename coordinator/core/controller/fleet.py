@@ -5,12 +5,12 @@ A shard in handoff counts where it is going, so that every plan is made for the 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import fsum
 
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.newcomers import Filling, is_mixed, ramping
+from coordinator.core.controller.tallies import moving_out
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Hold, Piece, Seat
+from coordinator.core.planner import Piece, Seat
 from coordinator.core.types import Executor, Shard
 
 
@@ -19,7 +19,6 @@ class Fleet:
     """Seats, what each will hold once the open handoffs are through, and their loads."""
 
     seats: tuple[Seat, ...]
-    shards: dict[str, list[Shard]]
     loads: dict[str, float]
     counts: dict[str, int]
     median: float
@@ -40,38 +39,34 @@ class Fleet:
 
 def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
     """The fleet as it will stand once the open handoffs are through."""
-    median = mind.loads.median()
+    median = mind.median(now)
+    leaving = moving_out(namespace)
+    tallies = mind.tallies.of_all(namespace, mind.loads, leaving)
     executors = [record for _, record in sorted(namespace.executors.items())]
-    shards: dict[str, list[Shard]] = {record.id: [] for record in executors}
-    loads = dict.fromkeys(shards, 0.0)
-    for record in executors:
-        held = shards[record.id]
-        held += (
-            s for key in namespace.owned(record.id) if (s := namespace.shards[key]).target is None
-        )
-        held += (namespace.shards[key] for key in namespace.incoming(record.id))
-        loads[record.id] = fsum(mind.load_of(shard, median) for shard in held)
-    seats = tuple(seat_of(namespace, mind, record, now) for record in executors)
+    seats = tuple(
+        seat_of(namespace, mind, record, now, leaving.get(record.id, 0)) for record in executors
+    )
     newest = namespace.info.newest_version if is_mixed(namespace, mind, now) else ""
     return Fleet(
         seats,
-        shards,
-        loads,
-        counts={executor: len(held) for executor, held in shards.items()},
+        loads={e: one.load + one.unmeasured * median for e, one in tallies.items()},
+        counts={executor: one.count for executor, one in tallies.items()},
         median=median,
         newest=frozenset(one.id for one in executors if newest and one.profile.version == newest),
         ramping=ramping(namespace, mind, now),
     )
 
 
-def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: float) -> Seat:
+def seat_of(
+    namespace: NamespaceState, mind: Mind, executor: Executor, now: float, leaving: int
+) -> Seat:
     """One executor as the planner sees it; a silent one is given nothing and not relieved.
 
-    Nor is one relieved that leaves and will be back: its shards stay its own.
+    Nor is one relieved that leaves and will be back: its shards stay its own. `leaving` is how
+    many shards it gives up just now.
     """
     policy = namespace.info.policy
     is_suspect = (mind.leases.silent_for(executor.id, now) or 0.0) > policy.lease_ttl_s / 2
-    moving_out = sum(1 for key in namespace.owned(executor.id) if key in namespace.in_flight)
     return Seat(
         executor=executor.id,
         capacity=executor.profile.capacity,
@@ -80,7 +75,7 @@ def seat_of(namespace: NamespaceState, mind: Mind, executor: Executor, now: floa
         and executor.predecessor is None
         and not executor.evicted
         and namespace.return_window_s(executor) <= 0.0,
-        in_flight=moving_out + len(namespace.incoming(executor.id)),
+        in_flight=leaving + len(namespace.incoming(executor.id)),
     )
 
 
@@ -95,30 +90,3 @@ def owed_pieces(fleet: Fleet, mind: Mind, shards: Iterable[Shard]) -> list[Piece
         )
         for shard in shards
     ]
-
-
-def balance_pieces(fleet: Fleet, mind: Mind, now: float) -> dict[str, list[Piece]]:
-    """All shards with what keeps each from being moved for balance now."""
-    return {
-        executor: [
-            Piece(
-                shard.key,
-                mind.load_of(shard, fleet.median),
-                hold=_hold(shard, mind, now),
-            )
-            for shard in held
-        ]
-        for executor, held in fleet.shards.items()
-    }
-
-
-def _hold(shard: Shard, mind: Mind, now: float) -> Hold | None:
-    if shard.target is not None or shard.fate is not None:
-        return Hold.IN_FLIGHT
-    if shard.pin is not None:
-        return Hold.PINNED
-    if mind.loads.smoothed(shard.key) is None:
-        return Hold.UNMEASURED
-    if mind.cooling_until.get(shard.key, now) > now:
-        return Hold.COOLDOWN
-    return None

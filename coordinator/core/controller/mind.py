@@ -6,16 +6,18 @@ seconds of the leader.
 """
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from coordinator.core.commands import Reason, Refused
 from coordinator.core.controller.beats import Beat, Need, Verdict
 from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.failures import FailureBook
+from coordinator.core.controller.tallies import Tallies
 from coordinator.core.liveness import LeaseBook
-from coordinator.core.load import LoadBook
+from coordinator.core.load import MEDIAN_OF_MAX, LoadBook
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import MoveBudget, Plan
+from coordinator.core.planner import MoveBudget, Plan, Slices
 from coordinator.core.rules.executors import closed
 from coordinator.core.types import CloseCause, ExecutorStatus, Shard, ShardState
 
@@ -71,11 +73,17 @@ class Mind:
     """Since when this leader knows of each executor and incarnation whose shards are kept."""
     shortened: tuple[int, float] | None = None
     """The policy version under which leases were made shorter, and since when it is known."""
+    tallies: Tallies = field(default_factory=Tallies)
+    """What every executor holds, as counted last."""
+    passing: Slices[Pass] | None = None
+    """The balancing pass that is under way, a slice with each step."""
     last_pass: Pass | None = None
     is_descending: bool = False
     """The last pass was cut short by a budget or a limit: the next one goes on from there."""
     moves_total: dict[str, int] = field(default_factory=dict)
     expirations_total: int = 0
+    _median: tuple[float, float] = (-inf, 0.0)
+    """When the median load was last taken, and what it was."""
 
     @classmethod
     def begin(cls, namespace: NamespaceState, now: float, quiet_until: float = 0.0) -> "Mind":
@@ -206,8 +214,14 @@ class Mind:
     def forget_retired(self, namespace: NamespaceState) -> None:
         """Drop the loads of shards that are no more, so that the book stays bounded."""
         if len(self.loads) > len(namespace.shards):
-            for key in [key for key in self.loads.means() if key not in namespace.shards]:
+            for key in [key for key in self.loads.known() if key not in namespace.shards]:
                 self.loads.forget(key)
+
+    def median(self, now: float) -> float:
+        """What an unmeasured shard counts as; of very many shards taken once in an interval."""
+        if len(self.loads) <= MEDIAN_OF_MAX or now - self._median[0] >= self.loads.interval_s:
+            self._median = (now, self.loads.median())
+        return self._median[1]
 
     def load_of(self, shard: Shard, median: float) -> float:
         """The shard's smoothed load; an unmeasured one counts as the median."""

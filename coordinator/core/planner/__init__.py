@@ -3,17 +3,21 @@
 Pure functions of frozen records; nothing here knows of replication, leases, time or chance.
 """
 
+from coordinator.core.planner.bound import best_possible, waterfill
 from coordinator.core.planner.budget import MoveBudget
-from coordinator.core.planner.figures import best_possible, fleet_figures, waterfill
+from coordinator.core.planner.figures import fleet_figures
 from coordinator.core.planner.idle import level_idle
+from coordinator.core.planner.passes import plan_pass, planning
 from coordinator.core.planner.place import hash_place, place
 from coordinator.core.planner.records import (
+    Aims,
     Blocked,
     BlockedReason,
     Bound,
     Dominant,
     FleetFigures,
     Hold,
+    Holdings,
     Move,
     MoveReason,
     Piece,
@@ -22,17 +26,21 @@ from coordinator.core.planner.records import (
     Plan,
     Ramp,
     Seat,
+    Stack,
     Stop,
 )
 from coordinator.core.planner.settle import settle
+from coordinator.core.planner.slices import Slices, finished
 
 __all__ = [
+    "Aims",
     "Blocked",
     "BlockedReason",
     "Bound",
     "Dominant",
     "FleetFigures",
     "Hold",
+    "Holdings",
     "Move",
     "MoveBudget",
     "MoveReason",
@@ -42,12 +50,17 @@ __all__ = [
     "Plan",
     "Ramp",
     "Seat",
+    "Slices",
+    "Stack",
     "Stop",
     "best_possible",
+    "finished",
     "fleet_figures",
     "hash_place",
     "level_idle",
     "place",
+    "plan_pass",
+    "planning",
     "settle",
     "waterfill",
 ]

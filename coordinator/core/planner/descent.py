@@ -6,9 +6,14 @@ search gives up, all are tried once more, for what is coldest has changed meanwh
 of budgets or limits.
 """
 
+from collections.abc import Generator
+
 from coordinator.core.planner.board import Board
 from coordinator.core.planner.records import Stop
 from coordinator.core.planner.steps import Pricing, Step, best_step
+
+Search = Generator[None, None, Step | Stop]
+"""Looks for a step, and pauses after each executor that it tried."""
 
 
 class Descent:
@@ -28,20 +33,20 @@ class Descent:
         """What the best imaginable step of the hottest source could take off the potential."""
         return self.board.apart**2 * self._reach
 
-    def next_step(self, floor: float, *, has_swaps: bool) -> Step | Stop:
+    def next_step(self, floor: float, *, has_swaps: bool) -> Search:
         """A step that scores above `floor`, or why there is none."""
-        found = self._sweep(floor, has_swaps=has_swaps)
+        found = yield from self._sweep(floor, has_swaps=has_swaps)
         if isinstance(found, Stop) and self._is_outdated:
             self.reconsider()
-            found = self._sweep(floor, has_swaps=has_swaps)
+            found = yield from self._sweep(floor, has_swaps=has_swaps)
         return found
 
     def apply(self, step: Step) -> None:
         """Carry the step out on the board; its shards do not move again in this plan."""
         board = self.board
-        board.move(step.piece, step.source)
+        board.move(step.piece.key, step.piece.load, step.source)
         if step.back is not None:
-            board.move(step.back, step.target)
+            board.move(step.back.key, step.back.load, step.target)
         board.shift(step.source, step.target, step.transfer)
         self._retired -= {step.source, step.target}
         self._is_outdated = bool(self._retired)
@@ -51,7 +56,7 @@ class Descent:
         self._retired.clear()
         self._is_outdated = False
 
-    def _sweep(self, floor: float, *, has_swaps: bool) -> Step | Stop:
+    def _sweep(self, floor: float, *, has_swaps: bool) -> Search:
         board = self.board
         coldest = board.targets[0][0]
         for heat, source in reversed(board.sources):
@@ -63,6 +68,7 @@ class Descent:
                 break
             shelf = board.shelf(source)
             step = best_step(board, source, shelf, self.pricing, has_swaps=has_swaps)
+            yield
             if step is not None and step.score > floor:
                 return step
             self._retired.add(source)

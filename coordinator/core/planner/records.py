@@ -4,8 +4,10 @@ They are the planner's own so that it knows nothing of replication, leases or ep
 is load divided by capacity; with capacities of 1 the two are the same.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from math import fsum
 
 
 class Hold(StrEnum):
@@ -71,6 +73,51 @@ class Piece:
     def is_movable(self) -> bool:
         """Whether the balancer may move it now."""
         return self.hold is None
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """All shards of one executor: their keys, and beside them their loads."""
+
+    keys: Sequence[str] = ()
+    loads: Sequence[float] = ()
+    total: float = 0.0
+    top: float = 0.0
+    """The heaviest one's load."""
+
+    @classmethod
+    def of(cls, keys: Sequence[str], loads: Sequence[float]) -> "Stack":
+        """A stack and its sums."""
+        return cls(keys, loads, fsum(loads), max(loads, default=0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What lies on every seat. Nearly all shards are free to go anywhere, and cost nothing here."""
+
+    stacks: Mapping[str, Stack]
+    """By executor."""
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    """By key of a shard that may not be moved now."""
+    bans: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Executors by key of a shard that may not go there."""
+
+    @classmethod
+    def of(cls, pieces_by_executor: Mapping[str, Sequence[Piece]]) -> "Holdings":
+        """The same, shard by shard."""
+        pieces = [piece for own in pieces_by_executor.values() for piece in own]
+        return cls(
+            stacks={
+                executor: Stack.of([one.key for one in own], [one.load for one in own])
+                for executor, own in pieces_by_executor.items()
+            },
+            holds={one.key: one.hold for one in pieces if one.hold is not None},
+            bans={one.key: one.banned for one in pieces if one.banned},
+        )
+
+    def piece(self, key: str, load: float) -> Piece:
+        """One of its shards with what is known of it."""
+        return Piece(key, load, self.holds.get(key), self.bans.get(key, frozenset()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +228,23 @@ class Ramp:
     load: float | None = None
     count: int | None = None
     at_least: int = 0  # so many shards whatever they weigh: shards cannot be divided
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aims:
+    """How far a plan goes, and what it may cost."""
+
+    start_gap: float
+    stop_gap: float
+    budget: int
+    """Most moves; a swap counts as two."""
+    per_executor: int | None = None
+    """Most handoffs an executor may be part of, those in flight included."""
+    ramps: Mapping[str, Ramp] = field(default_factory=dict)
+    """What newly joined executors may be sent."""
+    load_cost: float = 1.0
+    """At 1, moving a mean executor's load costs one move more."""
+    cold: int = 8
+    """How many of the coldest executors are tried as targets for each source."""
+    quiet_mark: float | None = None
+    """Executors at or under this utilisation are not relieved."""

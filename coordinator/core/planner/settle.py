@@ -10,25 +10,25 @@ utilisation never rises, the coldest never falls, and equal inputs give equal pl
 order. Must not know why a shard is held in place, nor when passes are made.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable
 
 from coordinator.core.planner.blocked import why_blocked
 from coordinator.core.planner.board import Board
+from coordinator.core.planner.bound import bound_slices
 from coordinator.core.planner.descent import Descent
-from coordinator.core.planner.figures import bound_figures, fleet_figures, with_dominant
+from coordinator.core.planner.figures import fleet_figures
 from coordinator.core.planner.limits import Admission
 from coordinator.core.planner.records import (
+    Aims,
     Blocked,
     BlockedReason,
-    Bound,
-    Dominant,
     FleetFigures,
-    Piece,
+    Holdings,
     Plan,
-    Ramp,
     Seat,
     Stop,
 )
+from coordinator.core.planner.slices import Slices, finished, metered
 from coordinator.core.planner.steps import Pricing
 
 # A descent goes on past steps that are held back, up to this many times the budget: further down
@@ -36,47 +36,41 @@ from coordinator.core.planner.steps import Pricing
 _HELD_BACK_FACTOR = 4
 
 
-def settle(
-    seats: Iterable[Seat],
-    pieces_by_executor: Mapping[str, Sequence[Piece]],
-    *,
-    start_gap: float,
-    stop_gap: float,
-    budget: int,
-    per_executor: int | None = None,
-    ramps: Mapping[str, Ramp] | None = None,
-    load_cost: float = 1.0,
-    cold: int = 8,
-    quiet_mark: float | None = None,
-) -> Plan:
-    """A plan of at most `budget` moves; a swap counts as two.
+def settle(seats: Iterable[Seat], holdings: Holdings, aims: Aims) -> Plan:
+    """A whole plan at once; see `settling`."""
+    return finished(settling(seats, holdings, aims))
 
-    `per_executor` limits the handoffs an executor may be part of, those in flight included; an
-    executor in `ramps` is sent no more than that. `load_cost` 1 makes moving a mean executor's
-    load cost one move more. `cold` is how many of the coldest executors are tried as targets for
-    each source. Executors at or under the utilisation `quiet_mark` are not relieved.
+
+def settling(seats: Iterable[Seat], holdings: Holdings, aims: Aims) -> Slices[Plan]:
+    """A plan in slices: each `next` gives how much was looked at since the last, in shards.
 
     A plan that stopped at its budget, or held moves back, leaves a descent unfinished that may by
     then be below the start gap: to finish it, pass `start_gap=stop_gap` next time.
     """
-    board = Board(seats, pieces_by_executor)
+    board = Board(seats, holdings)
     before = _figures(board)
-    bound = _bound(board)
+    yield len(board.seats)
+    bound = yield from bound_slices(board.stacks, board.capacities)
     if board.open_count == 0:
         blocked = Blocked(before.hottest, BlockedReason.NO_TARGET) if board.seats else None
         return Plan((), Stop.NO_EXECUTORS, blocked, before, before, bound)
     if board.total <= 0.0:
         return Plan((), Stop.LEVEL, None, before, before, bound)
     unit = board.unit
-    board.lightest = board.weightless(stop_gap)
-    floors = (max(start_gap, stop_gap) ** 2 / 2.0 * unit, stop_gap**2 / 2.0 * unit)
-    admission = Admission(board.twin(), per_executor, ramps or {}, unit)
-    descent = Descent(board, Pricing(board.load_mean, load_cost, cold), quiet_mark)
-    stop = _descend(descent, admission, floors, max(0, budget))
+    board.lightest = board.weightless(aims.stop_gap)
+    floors = (
+        max(aims.start_gap, aims.stop_gap) ** 2 / 2.0 * unit,
+        aims.stop_gap**2 / 2.0 * unit,
+    )
+    admission = Admission(board.twin(), aims.per_executor, aims.ramps, unit)
+    pricing = Pricing(board.load_mean, aims.load_cost, aims.cold)
+    descent = Descent(board, pricing, aims.quiet_mark)
+    stop = yield from metered(board, _descend(descent, admission, floors, max(0, aims.budget)))
+    blocked = yield from metered(board, _blocked(descent, admission, floors, stop))
     return Plan(
         moves=tuple(admission.moves),
         stop=stop,
-        blocked=_blocked(descent, admission, *floors, stop),
+        blocked=blocked,
         before=before,
         after=_figures(admission.actual),
         bound=bound,
@@ -86,20 +80,20 @@ def settle(
 
 def _descend(
     descent: Descent, admission: Admission, floors: tuple[float, float], budget: int
-) -> Stop:
+) -> Generator[None, None, Stop]:
     """Offer step after step to `admission`; says why no more came."""
     start_floor, floor = floors
-    gate = descent.next_step(start_floor, has_swaps=True)
+    gate = yield from descent.next_step(start_floor, has_swaps=True)
     descent.reconsider()
     if isinstance(gate, Stop):
-        smaller = descent.next_step(floor, has_swaps=True)
+        smaller = yield from descent.next_step(floor, has_swaps=True)
         return smaller if isinstance(smaller, Stop) else Stop.BELOW_START_GAP
     while True:
         left = budget - len(admission.moves)
-        step = descent.next_step(floor, has_swaps=left != 1)
+        step = yield from descent.next_step(floor, has_swaps=left != 1)
         if isinstance(step, Stop) and left == 1:
             descent.reconsider()
-            step = descent.next_step(floor, has_swaps=True)
+            step = yield from descent.next_step(floor, has_swaps=True)
         if isinstance(step, Stop):
             return step
         if step.moves > left or len(admission.held_back) >= _HELD_BACK_FACTOR * budget:
@@ -109,9 +103,10 @@ def _descend(
 
 
 def _blocked(
-    descent: Descent, admission: Admission, start_floor: float, floor: float, stop: Stop
-) -> Blocked | None:
+    descent: Descent, admission: Admission, floors: tuple[float, float], stop: Stop
+) -> Generator[None, None, Blocked | None]:
     """Why nothing is done for the hottest executor, if it is hot enough to act upon."""
+    start_floor, floor = floors
     hottest = admission.actual.hottest_source()
     if any(move.source == hottest for move in admission.moves):
         return None
@@ -120,23 +115,8 @@ def _blocked(
     is_searched = stop in (Stop.NOTHING_WORTH_IT, Stop.BUDGET)
     if not is_searched or descent.most_to_gain() <= start_floor:
         return None
-    return why_blocked(descent, floor)
+    return (yield from why_blocked(descent, floor))
 
 
 def _figures(board: Board) -> FleetFigures:
     return fleet_figures(board.loads_by_executor(), board.capacities_by_executor())
-
-
-def _bound(board: Board) -> Bound:
-    """The best possible for what lies on the board, without a table of every shard."""
-    values = [piece.load for pieces in board.pieces for piece in pieces]
-    figures, lightest = bound_figures(values, board.capacities)
-    return with_dominant(
-        figures,
-        (
-            Dominant(piece.key, piece.load)
-            for pieces in board.pieces
-            for piece in pieces
-            if piece.load >= lightest
-        ),
-    )

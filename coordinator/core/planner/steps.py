@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from coordinator.core.planner.board import Board, Shelf
-from coordinator.core.planner.records import Piece
+from coordinator.core.planner.records import Holdings, Piece
 
 # How many neighbours of the ideal load are tried when the nearest are banned: bans are rare and
 # few, and the further from the ideal the less a shard helps.
@@ -24,6 +24,12 @@ _SWAP_TARGETS = 3
 # How many shards of the source are tried for a swap. Shards heavier than the ideal are few unless
 # the gap is tiny, and the lightest of them, tried first, are the cheapest to move.
 _SWAP_REACH = 512
+
+
+# How many shards might be looked at in the time that a search takes, and that a heavy one tried
+# for a swap takes: for a plan in slices, which have to end in time.
+_STEP_WORK = 200
+_SWAP_WORK = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,7 @@ def best_step(
 ) -> Step | None:
     """The best-scoring step that relieves `source` of something on `shelf`."""
     heat = board.utilisation(source)
+    board.work += _STEP_WORK
     pairs = [
         pair(board, source, target)
         for at, target in board.targets[: pricing.cold]
@@ -112,7 +119,7 @@ def best_step(
     ]
     best: Step | None = None
     for one in pairs:
-        best = _best_single(one, shelf, pricing, best)
+        best = _best_single(one, shelf, board.holdings, pricing, best)
     if not has_swaps or not board.seats[source].is_open:
         return best
     # A swap is two moves: it can only win where the whole gain to be had, halved, is more.
@@ -120,44 +127,60 @@ def best_step(
     promising = sorted(pairs, key=lambda one: -one.gain(one.ideal))[:_SWAP_TARGETS]
     for one in promising:
         if one.gain(one.ideal) / 2.0 > single_gain and board.seats[one.target].is_source:
-            best = _best_swap(one, shelf, board.shelf(one.target), pricing, best)
+            best = _best_swap(one, shelf, board, pricing, best)
     return best
 
 
-def _best_single(one: Pair, shelf: Shelf, pricing: Pricing, best: Step | None) -> Step | None:
+def _best_single(
+    one: Pair, shelf: Shelf, holdings: Holdings, pricing: Pricing, best: Step | None
+) -> Step | None:
     """The better of `best` and moving an allowed shard nearest to the ideal on either side."""
     middle = bisect_left(shelf.loads, one.ideal)
     below = range(middle - 1, max(-1, middle - 1 - _REACH), -1)
     above = range(middle, min(len(shelf.loads), middle + _REACH))
     for side in (below, above):
         for at in side:
-            piece = shelf.pieces[at]
-            if one.target_name in piece.banned:
+            key, load = shelf.keys[at], shelf.loads[at]
+            if is_banned(holdings, key, one.target_name):
                 continue
-            if one.is_legal(piece.load):
-                gain = one.gain(piece.load)
-                score = pricing.score(gain, 1, piece.load)
+            if one.is_legal(load):
+                gain = one.gain(load)
+                score = pricing.score(gain, 1, load)
                 if best is None or score > best.score:
-                    best = Step(one.source, one.target, piece, None, gain, score)
+                    best = Step(
+                        one.source, one.target, holdings.piece(key, load), None, gain, score
+                    )
             break
     return best
 
 
 def _best_swap(
-    one: Pair, ours: Shelf, theirs: Shelf, pricing: Pricing, best: Step | None
+    one: Pair, ours: Shelf, board: Board, pricing: Pricing, best: Step | None
 ) -> Step | None:
     """The better of `best` and exchanging a shard heavier than the ideal for its counterweight."""
+    theirs, holdings = board.shelf(one.target), board.holdings
     first = bisect_left(ours.loads, one.ideal)
-    for heavy in ours.pieces[first : first + _SWAP_REACH]:
-        if one.target_name in heavy.banned:
+    last = min(len(ours.loads), first + _SWAP_REACH)
+    board.work += (last - first) * _SWAP_WORK
+    for heavy in range(first, last):
+        key, load = ours.keys[heavy], ours.loads[heavy]
+        if is_banned(holdings, key, one.target_name):
             continue
-        near = bisect_left(theirs.loads, heavy.load - one.ideal)
-        for light in theirs.pieces[max(0, near - 1) : near + 1]:
-            transfer = heavy.load - light.load
-            if not one.is_legal(transfer) or one.source_name in light.banned:
+        near = bisect_left(theirs.loads, load - one.ideal)
+        for light in range(max(0, near - 1), min(len(theirs.loads), near + 1)):
+            counter, weight = theirs.keys[light], theirs.loads[light]
+            transfer = load - weight
+            if not one.is_legal(transfer) or is_banned(holdings, counter, one.source_name):
                 continue
             gain = one.gain(transfer)
-            score = pricing.score(gain, 2, heavy.load + light.load)
+            score = pricing.score(gain, 2, load + weight)
             if best is None or score > best.score:
-                best = Step(one.source, one.target, heavy, light, gain, score)
+                there, back = holdings.piece(key, load), holdings.piece(counter, weight)
+                best = Step(one.source, one.target, there, back, gain, score)
     return best
+
+
+def is_banned(holdings: Holdings, key: str, executor: str) -> bool:
+    """Whether a shard may not go there."""
+    banned = holdings.bans.get(key)
+    return banned is not None and executor in banned
