@@ -5,8 +5,8 @@ decided in `reconcile`, the lease in `lease`; the tasks are in `heartbeats` and 
 """
 
 import asyncio
-import contextlib
 import logging
+import os
 import random
 import signal
 import socket
@@ -15,13 +15,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from client import calls, errors
+from client import errors
 from client.callbacks import is_async
 from client.clock import lease_now_s
 from client.connection import Connection
 from client.keeper import ShardCallback, ShardCallbacks
 from client.lease import LeaseState
-from client.lifecycle import Leaving
+from client.leaving import Farewell
+from client.name_lock import NameLock
 from client.parts import assembled
 from client.profile import ExecutorProfile
 from client.sampler import LoadSampler, LoadsCallback
@@ -36,12 +37,6 @@ CONCURRENT_CALLBACKS_MAX: Final = 16
 JOIN_TIMEOUT_S: Final = 30.0
 # What process supervisors usually grant before they kill.
 LEAVE_TIMEOUT_S: Final = 25.0
-# Leaving goes on without handoff when nobody has taken a shard for this long.
-_LEAVE_STALL_S: Final = 3.0
-# Kept back for stops out of the time for leaving.
-_STOP_SHARE: Final = 0.3
-_DEREGISTER_TIMEOUT_S: Final = 2.0  # a courtesy: without it the lease runs out
-
 
 LeaseCallback = Callable[[LeaseState], object]
 
@@ -64,7 +59,21 @@ class Executor:
     raised in its place. A lease that was lost and won again is no error: the shards stop, and
     start again when they are assigned again. `on_lease` is told each change of the lease's state,
     on the loop and before any other callback is called; it is a plain function and must not block.
+
+    `back_within_s` says when leaving that this name comes back so soon (a deploy) that its shards
+    are to be kept for it: they are stopped, not handed over. With `lock_dir`, a folder on a disk of
+    this machine, a restart after a crash gets its shards back at once instead of after a lease: the
+    new process proves by a file lock that the former one is dead. Off unless given, for two
+    reasons: a file system on which locks do nothing would prove what is not so, and work that a
+    process had children do may outlive it. Who has such children ends them with their parent.
     """
+
+    # What changes from entering on; an executor is entered once.
+    _body: asyncio.Task[object] | None = None
+    _failure: BaseException | None = None
+    _has_cancelled_body = False
+    _is_inside = False
+    _has_left = False
 
     def __init__(
         self,
@@ -87,6 +96,8 @@ class Executor:
         max_concurrent_callbacks: int = CONCURRENT_CALLBACKS_MAX,
         join_timeout_s: float = JOIN_TIMEOUT_S,
         leave_timeout_s: float = LEAVE_TIMEOUT_S,
+        back_within_s: float | None = None,
+        lock_dir: str | os.PathLike[str] | None = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = lease_now_s,
@@ -94,16 +105,10 @@ class Executor:
     ) -> None:
         self._clock: Final = clock
         self._join_timeout_s: Final = join_timeout_s
-        self._leave_timeout_s: Final = leave_timeout_s
+        self._back_within_s: Final = back_within_s
+        host = socket.gethostname() if host is None else host
         self._profile: Final = ExecutorProfile(
-            namespace=namespace,
-            name=name,
-            host=socket.gethostname() if host is None else host,
-            address=address,
-            zone=zone,
-            capacity=capacity,
-            version=version,
-            labels=dict(labels or {}),
+            namespace, name, host, address, zone, capacity, version, dict(labels or {})
         )
         rng = rng or random.Random()
         self._parts: Final = assembled(
@@ -114,17 +119,21 @@ class Executor:
             clock=clock,
             rng=rng,
             mint=mint,
+            lock=None if lock_dir is None else NameLock(lock_dir, namespace, name),
             concurrency_max=max_concurrent_callbacks,
             observe_state=self._tell_state,
             observe_fault=self._fail,
         )
         self._on_lease: Final = _plain(on_lease)
         self._tasks: list[asyncio.Task[None]] = []
-        self._body: asyncio.Task[object] | None = None
-        self._failure: BaseException | None = None
         self._has_failed: Final = asyncio.Event()
-        self._has_cancelled_body = False
-        self._is_inside = False
+        self._farewell: Final = Farewell(
+            self._profile,
+            self._parts,
+            clock=clock,
+            timeout_s=leave_timeout_s,
+            has_failed=self._has_failed,
+        )
 
     # ------------------------------------------------------------------------- what is seen
 
@@ -157,6 +166,8 @@ class Executor:
     async def __aenter__(self) -> Self:
         if self._body is not None:
             raise RuntimeError("an executor is entered once; make another one")
+        if self._parts.lock is not None:
+            self._parts.lock.take()
         self._body = asyncio.current_task()
         for work in (
             self._parts.beats.run(),
@@ -171,7 +182,7 @@ class Executor:
         try:
             await self._join()
         except BaseException:
-            await self._end_tasks()
+            await self._take_leave(self._farewell.stop_all())  # some may have been started already
             raise
         self._is_inside = True
         return self
@@ -182,16 +193,38 @@ class Executor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._is_inside = False
+        if not self._has_left:
+            await self._leave(self._back_within_s)
+        self._raise_failure(error)
+
+    async def leave(self, *, back_within_s: float | None = None) -> None:
+        """Leave now instead of at the end of the body; not from within a callback.
+
+        `back_within_s` takes the place of the executor's own. Leaving twice is leaving once.
+        """
+        if self._has_left or not self._is_inside:
+            return
+        await self._leave(self._back_within_s if back_within_s is None else back_within_s)
+        if self._failure is not None:
+            raise self._failure
+
+    async def _leave(self, back_within_s: float | None) -> None:
+        self._is_inside, self._has_left = False, True
+        await self._take_leave(self._farewell.go(back_within_s))
+
+    async def _take_leave(self, stops: Coroutine[object, object, None]) -> None:
+        """Stop what runs, deregister, and end the tasks behind it."""
         try:
-            if self._failure is None:
-                await self._hand_over()
-            await self._stop_all(self._leave_timeout_s * _STOP_SHARE)
-            if self._failure is None:
-                await self._deregister()
+            await stops
+            # Who was superseded or evicted says so too: its successor waits for just this word.
+            is_awaited = self._failure is None or isinstance(
+                self._failure, errors.IncarnationClosed
+            )
+            if is_awaited and self._parts.beats.joined.is_set():
+                await self._end_tasks(closes=False)
+                await self._farewell.deregister()
         finally:
             await self._end_tasks()
-        self._raise_failure(error)
 
     async def run_until_signalled(
         self, signals: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
@@ -231,47 +264,6 @@ class Executor:
                 f"no coordinator acknowledged a heartbeat of {self.name!r} within"
                 f" {self._join_timeout_s:g} s: {self._parts.beats.last_error or 'no answer at all'}"
             )
-
-    async def _hand_over(self) -> None:
-        """Let the coordinator move every shard away, as long as it does."""
-        self._parts.beats.leave()
-        self._parts.keeper.feed(Leaving())
-        machine, keeper = self._parts.keeper.machine, self._parts.keeper
-        give_up_at = self._clock() + self._leave_timeout_s * (1.0 - _STOP_SHARE)
-        left = machine.live_count
-        stalled_at = self._clock() + _LEAVE_STALL_S
-        while not machine.is_empty and keeper.state is not LeaseState.LOST:
-            now = self._clock()
-            if machine.live_count < left or keeper.callbacks_under_way:
-                left, stalled_at = machine.live_count, now + _LEAVE_STALL_S
-            if self._failure is not None or now >= min(stalled_at, give_up_at):
-                return
-            await self._next_change(min(stalled_at, give_up_at) - now)
-
-    async def _stop_all(self, timeout_s: float) -> None:
-        self._parts.keeper.feed(Leaving(stops_all=True))
-        give_up_at = self._clock() + timeout_s
-        while self._parts.keeper.machine.live_count and (now := self._clock()) < give_up_at:
-            await self._next_change(give_up_at - now)
-        if left := self._parts.keeper.machine.live_count:
-            _log.error("shards_left_running executor=%s shards=%d", self.name, left)
-
-    async def _next_change(self, timeout_s: float) -> None:
-        self._parts.keeper.changed.clear()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._parts.keeper.changed.wait()
-
-    async def _deregister(self) -> None:
-        if self._parts.keeper.machine.live_count:
-            return  # something still runs here: only the end of the lease proves it harmless
-        # The last heartbeat must not be under way any more: it would join again.
-        await self._end_tasks(closes=False)
-        call = calls.deregister(self._profile.namespace, self.name, self.incarnation)
-        try:
-            await self._parts.connection.send(call, timeout_s=_DEREGISTER_TIMEOUT_S)
-        except errors.ShardCoordinatorError as error:
-            _log.warning("deregister_failed executor=%s error=%s", self.name, error)
 
     def _tell_state(self, state: LeaseState) -> None:
         """User code hears of it at once, before anything follows from it."""
@@ -320,9 +312,13 @@ class Executor:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if closes:
-            await self._parts.keeper.close()
-            await self._parts.connection.close()
+        if not closes:
+            return
+        is_over = not self._parts.keeper.machine.live_count
+        await self._parts.keeper.close()
+        await self._parts.connection.close()
+        if is_over and self._parts.lock is not None:
+            self._parts.lock.close()  # otherwise the process keeps it until it ends
 
 
 def _plain(on_lease: LeaseCallback | None) -> LeaseCallback | None:

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec import UNSET, UnsetType
+
 from client import calls, errors
 from client.connection import Connection, decoded_answer
 from client.keeper import ShardKeeper
 from client.lifecycle import Cursor
+from client.name_lock import NameLock
 from client.profile import ExecutorProfile
 from client.protocol import Heartbeat, ProcessSignals
 from client.retry import full_jitter_s
@@ -42,12 +45,14 @@ class Heartbeats:
         clock: Callable[[], float],
         rng: random.Random,
         mint: Callable[[], str],
+        lock: NameLock | None,
         sampled_loads: Callable[[], Mapping[str, float] | None],
         observe_incarnation: Callable[[], object],
     ) -> None:
         self.incarnation = mint()
         self.status = "active"  # of the executor, as the coordinator sees it
         self.joined: Final = asyncio.Event()  # the first heartbeat of all has been acknowledged
+        self.has_said_goodbye: Final = asyncio.Event()  # one that says leaving, acknowledged
         self.interval_s = _INTERVAL_S
         self.last_error: errors.ShardCoordinatorError | None = None
         self._profile: Final = profile
@@ -56,20 +61,23 @@ class Heartbeats:
         self._clock: Final = clock
         self._rng: Final = rng
         self._mint: Final = mint
+        self._lock: Final = lock
         self._sampled_loads: Final = sampled_loads
         self._observe_incarnation: Final = observe_incarnation
         self._lease_ttl_s = _LEASE_TTL_S
         self._sequence = 0
         self._is_joining = True
         self._is_leaving = False
+        self._back_within_s: float | UnsetType = UNSET
         self._goes_on = False  # what the namespace wants of who can reach no coordinator
         self._silent_since: float | None = None  # the first try of those that nobody answered
         self._hurry: Final = asyncio.Event()
         self._signals: Final = _Signals(clock)
 
-    def leave(self) -> None:
-        """Say from now on that this executor is leaving."""
+    def leave(self, back_within_s: float | None = None) -> None:
+        """Say from now on that this executor is leaving, and that it comes back if it does."""
         self._is_leaving = True
+        self._back_within_s = UNSET if back_within_s is None else back_within_s
         self._hurry.set()
 
     def hurry(self) -> None:
@@ -124,6 +132,7 @@ class Heartbeats:
         # The lease counts from before the send: the coordinator's counts from the receipt.
         sent_at = self._clock()
         call = calls.heartbeat(self._profile.namespace, self._profile.name, self._report(sent_at))
+        said_goodbye = self._is_leaving
         response = await self._connection.once(call, timeout_s=try_s)
         answer = decoded_answer(call, response)
         try:
@@ -136,10 +145,14 @@ class Heartbeats:
         self._is_joining = False
         self._goes_on = answer.on_lease_loss == "continue"
         self._silent_since = None
+        if self._lock is not None:
+            self._lock.write(self.incarnation)
         self._keeper.acknowledge_report()
         self._signals.acknowledge()
         self._keeper.renew(sent_at, answer.lease_ttl_s, self.interval_s, cursor, answer.not_renewed)
         self.joined.set()
+        if said_goodbye:
+            self.has_said_goodbye.set()
 
     def _report(self, now: float) -> Heartbeat:
         profile = self._profile
@@ -148,8 +161,11 @@ class Heartbeats:
             incarnation=self.incarnation,
             sequence=self._sequence,
             shards=self._keeper.report(now, loads, window_min_s=self.interval_s / 2),
+            last_held=self._keeper.machine.last_held(),
             status="leaving" if self._is_leaving else "active",
+            back_within_s=self._back_within_s,
             joining=self._is_joining,
+            predecessor_dead=self._proven_dead(),
             host=profile.host,
             address=profile.address,
             zone=profile.zone,
@@ -158,6 +174,13 @@ class Heartbeats:
             labels=dict(profile.labels),
             process=self._signals.read(now),
         )
+
+    def _proven_dead(self) -> str:
+        """Asked for anew by each heartbeat until we have joined: a process may be about to die."""
+        if self._lock is None or not self._is_joining:
+            return ""
+        self._lock.try_take()
+        return self._lock.predecessor
 
     def _closed(self, closed: errors.IncarnationClosed) -> None:
         _log.warning(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from client.callbacks import error_of_call
+from client.forks import give_up_in_child
 from client.lease import Lease, LeaseState
 from client.lifecycle import (
     Acknowledge,
@@ -85,6 +86,7 @@ class ShardKeeper:
         self._start_turns: Final = asyncio.Semaphore(concurrency_max)
         self._stop_turns: Final = asyncio.Semaphore(concurrency_max)
         self._timer_changed: Final = asyncio.Event()
+        give_up_in_child(self, lambda keeper: keeper.lease.close())
 
     @property
     def state(self) -> LeaseState:

@@ -12,6 +12,7 @@ from client.connection import Connection
 from client.heartbeats import Heartbeats
 from client.keeper import ShardCallbacks, ShardKeeper
 from client.lease import LeaseState
+from client.name_lock import NameLock
 from client.profile import ExecutorProfile
 from client.sampler import LoadSampler
 
@@ -26,6 +27,7 @@ class Parts:
     polls: AssignmentPolls
     acks: AckSender
     loads: LoadSampler
+    lock: NameLock | None
 
 
 def assembled(
@@ -37,6 +39,7 @@ def assembled(
     clock: Callable[[], float],
     rng: random.Random,
     mint: Callable[[], str],
+    lock: NameLock | None,
     concurrency_max: int,
     observe_state: Callable[[LeaseState], object],
     observe_fault: Callable[[Exception], object],
@@ -71,6 +74,7 @@ def assembled(
         clock=clock,
         rng=rng,
         mint=mint,
+        lock=lock,
         sampled_loads=loads.take,
         observe_incarnation=acks.forget,
     )
@@ -83,4 +87,4 @@ def assembled(
         rng=rng,
         suspect=suspect,
     )
-    return Parts(connection, keeper, beats, polls, acks, loads)
+    return Parts(connection, keeper, beats, polls, acks, loads, lock)

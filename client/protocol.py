@@ -37,7 +37,9 @@ class Heartbeat(Struct, frozen=True, omit_defaults=True):
     sequence: int
     shards: dict[str, HeldShard]  # all that is held now; always sent, so absent means not held
     status: Literal["active", "leaving"] = "active"
+    back_within_s: float | UnsetType = UNSET  # of one that leaves: keep its shards for so long
     joining: bool = False
+    predecessor_dead: str = ""  # an incarnation of this name whose process is known to be gone
     host: str = ""
     address: str = ""
     zone: str = ""
@@ -45,6 +47,7 @@ class Heartbeat(Struct, frozen=True, omit_defaults=True):
     version: str = ""
     labels: dict[str, str] = {}
     process: ProcessSignals | UnsetType = UNSET
+    last_held: dict[str, int] = {}  # given up because the lease was lost, with their epochs
 
 
 class EpochRef(Struct, frozen=True):

@@ -235,11 +235,7 @@ REQUESTS: list[tuple[Record, Record, set[str]]] = [
     # What a client sends, what a node reads, and what this client does not send yet.
     (protocol.HeldShard, records.HeldShard, set()),
     (protocol.ProcessSignals, records.ProcessSignals, set()),
-    (
-        protocol.Heartbeat,
-        records.HeartbeatRequest,
-        {"predecessor_dead", "last_held", "back_within_s"},
-    ),
+    (protocol.Heartbeat, records.HeartbeatRequest, set()),
     (protocol.EpochRef, records.ClaimRecord, set()),
     (protocol.FailedStart, records.FailedClaim, set()),
     (protocol.Acks, records.AcksRequest, set()),

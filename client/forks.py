@@ -1,0 +1,31 @@
+"""What must not live on in a forked child.
+
+A child has a copy of everything and runs none of it: it hears of no lost lease and sends no
+heartbeat, but its copy of a handle would still say `may_act()`. Decides nothing; whoever has
+something to give up registers here.
+"""
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_owners: Final[weakref.WeakKeyDictionary[Any, Callable[[Any], object]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def give_up_in_child(owner: T, act: Callable[[T], object]) -> None:
+    """Call `act(owner)` in every child that is forked from here on, as long as `owner` lives."""
+    _owners[owner] = act
+
+
+def _in_child() -> None:
+    for owner, act in list(_owners.items()):
+        act(owner)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,32 @@
+"""A forked child has a copy of everything and may act on nothing."""
+
+import subprocess
+import sys
+
+FORKS = """
+import asyncio, os, sys
+sys.path.insert(0, ".")
+from tests.client.fleet import Diary, until
+from tests.client.seam import Seam
+
+async def main():
+    seam, diary = Seam(), Diary()
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary) as executor:
+        await until(executor.running)
+        shard = diary.shards["e1", "a"]
+        assert shard.may_act()
+        child = os.fork()
+        if child == 0:
+            os._exit(1 if shard.may_act() or shard.lease_left_s else 0)
+        _, status = os.waitpid(child, 0)
+        assert shard.may_act()
+        return os.waitstatus_to_exitcode(status)
+
+sys.exit(asyncio.run(main()))
+"""
+
+
+def test_a_forked_child_may_act_on_nothing():
+    done = subprocess.run([sys.executable, "-c", FORKS], timeout=30, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,77 @@
+"""How executors leave: for good, for a moment, early, or before they were inside."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.client.fleet import Diary, until
+from tests.client.seam import Seam, refusal
+
+
+@pytest.fixture
+def diary():
+    return Diary()
+
+
+@pytest.fixture
+async def seam():
+    return Seam()
+
+
+async def test_who_leaves_for_a_moment_says_so_is_heard_and_hands_nothing_over(seam, diary):
+    goodbyes = []
+
+    def refuse_the_first():
+        if seam.beats[-1].get("status") == "leaving":
+            goodbyes.append(seam.beats[-1]["back_within_s"])
+            seam.refuse_beats = refusal(503, "no_leader") if len(goodbyes) < 3 else None
+
+    seam.on_beat = refuse_the_first
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary, back_within_s=20.0, leave_timeout_s=10.0) as executor:
+        await until(executor.running)
+        began = time.monotonic()
+    assert time.monotonic() - began < 2.0
+    assert goodbyes[:3] == [20.0] * 3  # tried until it was heard
+    assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
+    assert seam.acks == []  # kept, not released
+    assert len(seam.left) == 1
+
+
+async def test_who_is_not_heard_leaves_all_the_same(seam, diary):
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary, back_within_s=20.0, leave_timeout_s=0.5) as executor:
+        await until(executor.running)
+        seam.refuse_beats = refusal(503, "no_leader")
+    assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
+
+
+async def test_an_executor_may_leave_before_its_body_ends(seam, diary):
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary, leave_timeout_s=5.0) as executor:
+        await until(executor.running)
+        await executor.leave(back_within_s=7.0)
+        assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
+        assert not diary.shards["e1", "a"].may_act()
+        await executor.leave()
+        beats = len(seam.beats)
+        await asyncio.sleep(0.1)
+        assert len(seam.beats) == beats
+    assert seam.beats[-1]["back_within_s"] == 7.0
+    assert len(seam.left) == 1
+    await executor.leave()
+
+
+async def test_an_executor_that_was_cancelled_while_it_joined_stops_what_it_had_begun(seam, diary):
+    seam.assign(a=(5, "run"))
+    executor = seam.executor(diary)
+    executor._join = asyncio.Event().wait  # what was given comes before who enters goes on
+    entering = asyncio.create_task(executor.__aenter__())
+    await until(executor.running)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert diary.of("a") == [("e1", "start"), ("e1", "stop")]
+    assert not diary.shards["e1", "a"].may_act()
+    assert len(seam.left) == 1
