@@ -73,6 +73,7 @@ class NamespaceView(Struct, frozen=True):
     policy_version: int = 0  # given back as `if_match`
     executors: int = 0
     shards: int = 0
+    recovering: bool = False  # nobody is placed yet: executors say what they hold from before
     cursor: str = ""
     created_at: str = ""
     alarms: list[AlarmView] = []

@@ -174,6 +174,7 @@ _PARTS: Final[dict[str, Any]] = {
     "head": _Head,
     "once": list[_OnceRow],
     "moved": list[MovedMember],
+    "former": list[tuple[str, float]],
     "namespace": _Space,
     "executors": list[Executor],
     "drains": list[Drain],
@@ -201,6 +202,8 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
     yield "head", _Head(image.format, image.cluster_id, image.next_epoch, image.next_revision)
     if image.moved:
         yield "moved", image.moved
+    if image.former:
+        yield "former", image.former
     for once in _slices(image.once):
         yield "once", [_remember(*entry) for entry in once]
     for namespace in image.namespaces:
@@ -228,6 +231,7 @@ class _Reading:
     head: _Head | None = None
     once: list[tuple[str, str, Outcome]] = field(default_factory=list)
     moved: list[MovedMember] = field(default_factory=list)
+    former: list[tuple[str, float]] = field(default_factory=list)
     namespaces: list[NamespaceState] = field(default_factory=list)
     names: dict[str | None, str | None] = field(default_factory=dict)
     parts: int = 0
@@ -248,6 +252,8 @@ class _Reading:
                 self.once += [(row.key, row.digest, _recall(row)) for row in body]
             case "moved":
                 self.moved += body
+            case "former":
+                self.former += body
             case "namespace":
                 image = NamespaceImage(
                     body.info, body.revision, (), (), (), (), (), forgotten=body.forgotten
@@ -302,6 +308,7 @@ def read_snapshot(
         once=tuple(reading.once),
         namespaces=(),
         moved=tuple(reading.moved),
+        former=tuple(reading.former),
         format=head.format,
     )
     return ClusterState.of(image, reading.namespaces)

@@ -13,6 +13,7 @@ from typing import Any
 from coordinator.clock import Clock
 from coordinator.consensus import NotLeader, Overloaded, TooLarge
 from coordinator.core.commands import (
+    AdoptClaims,
     Applied,
     CloseIncarnation,
     DeclareShards,
@@ -25,6 +26,7 @@ from coordinator.core.commands import (
     UpdateExecutor,
 )
 from coordinator.core.controller import Beat, Controller, Mind, Need
+from coordinator.core.controller.claim_book import chunks
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.joins import join_command
 from coordinator.core.controller.losses import close_command
@@ -35,8 +37,8 @@ from coordinator.replica import Replica
 
 log = logging.getLogger("coordinator.leader")
 
-JUDGE_TRIES = 3
-"""A heartbeat is judged again after each commit it needed: a join, then at most an update."""
+JUDGE_TRIES = 4
+"""A heartbeat is judged again after each commit it needed: a join, at most an update, claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,10 @@ class Leadership:
                 break
             if verdict is Need.WAIT:
                 break
+            if verdict is Need.CLAIM:
+                if not await self._adopt(controller, state, mind, beat):
+                    break
+                continue
             outcome = await (
                 self._join(state, mind, beat)
                 if verdict is Need.JOIN
@@ -133,6 +139,25 @@ class Leadership:
             mind.joined(beat.executor, self._clock.monotonic())
             log.info("executor_joined namespace=%s executor=%s", state.info.name, beat.executor)
         return outcome
+
+    async def _adopt(
+        self, controller: Controller, state: NamespaceState, mind: Mind, beat: Beat
+    ) -> bool:
+        """Commit what an executor holds from before; whether all of it is through."""
+        for chunk in chunks(mind.claims.owed(state, beat)):
+            command = AdoptClaims(
+                namespace=state.info.name,
+                executor=beat.executor,
+                incarnation=beat.incarnation,
+                claims=chunk,
+                is_held=True,
+                at_ms=beat.at_ms,
+            )
+            outcome = await self._replica.execute(command)
+            if isinstance(outcome, Refused):
+                return False
+            controller.learn(command, outcome, self._replica.state, self._clock.monotonic())
+        return True
 
     async def leave(self, namespace: str, executor: str, incarnation: str) -> Outcome:
         """The executor says that it has stopped everything: re-home what it still owns."""

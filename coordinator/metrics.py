@@ -45,6 +45,10 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "Those of them that are kept for an executor while it restarts",
         ("namespace",),
     ),
+    "claims_open": (
+        "1 while executors say what they hold from before, and nobody is placed",
+        ("namespace",),
+    ),
     "fleet_load_max": ("Utilisation of the hottest executor; on the leader", ("namespace",)),
     "fleet_load_mean": ("Load by capacity of the whole fleet; on the leader", ("namespace",)),
     "fleet_load_min": ("Utilisation of the coldest executor; on the leader", ("namespace",)),
@@ -57,6 +61,10 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 COUNTERS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "moves": ("Moves begun since this node began to lead", ("namespace", "reason")),
     "lease_expirations": ("Incarnations closed since this node began to lead", ("namespace",)),
+    "claims": (
+        "Claims to shards from before, by what they came to, since this node began to lead",
+        ("namespace", "outcome"),
+    ),
     "heartbeats": ("Heartbeats answered by this node as leader", ("outcome",)),
     "http_requests": ("Requests answered", ("route", "code")),
 }
@@ -141,6 +149,9 @@ class NodeMetrics(Collector):
         gauges["fleet_load_spread_ratio"].add_metric((name,), figures.spread)
         for cause, count in sorted(mind.moves_total.items()):
             counters["moves"].add_metric((name, str(cause)), count)
+        for standing, count in mind.claims.totals.items():
+            if count:
+                counters["claims"].add_metric((name, standing.value), count)
         counters["lease_expirations"].add_metric((name,), mind.expirations_total)
 
 
@@ -167,6 +178,7 @@ def _add_tables(
     }
     for state, count in states.items():
         gauges["shards"].add_metric((name, state.value), count)
+    gauges["claims_open"].add_metric((name,), namespace.info.window is not None)
     gauges["shards_unassigned"].add_metric((name,), vacant)
     gauges["shards_reserved"].add_metric((name,), kept)
     alarm = namespace.info.mass_failure

@@ -22,11 +22,17 @@ LOOKUPS: Final = 200
 """Different keys that a connection asks for, round and round."""
 SHARDS: Final = EXECUTORS * LOADS
 POLICY: Final = {
-    "lease_ttl_s": 600.0,  # nobody is lost while something else is measured
-    "heartbeat_interval_s": 60.0,
+    "lease_ttl_s": 1.0,  # for so long nobody is placed in a new namespace
+    "heartbeat_interval_s": 0.5,
     "initial_hold_s": 0.5,
     "balancer": {"mode": "off"},
 }
+LASTING: Final = {
+    "lease_ttl_s": 600.0,  # nobody is lost while something else is measured
+    "heartbeat_interval_s": 60.0,
+}
+OK: Final = 200
+RECOVERING: Final = 503
 PLACE_S: Final = 20.0
 ASK_S: Final = 5.0
 
@@ -64,6 +70,14 @@ async def furnish(nodes: Nodes) -> dict[str, dict[str, int]]:
     )
     if status not in {200, 201}:
         raise RuntimeError(f"no namespace: {status} {body!r}")
+    status, body = await nodes.ask(
+        "PATCH",
+        f"{leader}/v1/namespaces/{NAMESPACE}",
+        body={"policy": LASTING},
+        timeout_s=ASK_S,
+    )
+    if status != OK:
+        raise RuntimeError(f"no lasting leases: {status} {body!r}")
     for name in names():
         status, body = await nodes.ask(
             "POST",
@@ -71,7 +85,7 @@ async def furnish(nodes: Nodes) -> dict[str, dict[str, int]]:
             body={"incarnation": name, "sequence": 1, "joining": True, "shards": {}},
             timeout_s=ASK_S,
         )
-        if status != 200:
+        if status != OK:
             raise RuntimeError(f"{name} could not join: {status} {body!r}")
     async with asyncio.timeout(PLACE_S):
         while True:
@@ -84,7 +98,9 @@ async def furnish(nodes: Nodes) -> dict[str, dict[str, int]]:
 async def _held(nodes: Nodes, leader: str, name: str) -> dict[str, int]:
     url = f"{leader}{_path(name)}/assignments?incarnation={name}"
     status, body = await nodes.ask("GET", url, timeout_s=ASK_S)
-    if status != 200:
+    if status == RECOVERING:
+        return {}
+    if status != OK:
         raise RuntimeError(f"no assignments of {name}: {status} {body!r}")
     found = msgspec.json.decode(body, type=Assignments)
     return {one.key: one.epoch for one in found.assignments}

@@ -21,6 +21,7 @@ from coordinator.core.commands import (
     Applied,
     AssignShards,
     Bootstrap,
+    CloseWindow,
     CreateNamespace,
     DeclareShards,
     Entry,
@@ -96,6 +97,8 @@ class Member:
                 namespace=NS, kind=NamespaceKind.OPEN, shard_count=0, policy=policy, at_ms=1
             )
         )
+        revision = self.replica.state.namespaces[NS].info.created_revision
+        await self._commit(CloseWindow(namespace=NS, created_revision=revision, at_ms=1))
         for number in range(EXECUTORS):
             await self._commit(
                 JoinExecutor(

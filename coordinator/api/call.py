@@ -112,6 +112,20 @@ class Call(Generic[Body]):
         _ = self.desk.cluster_id
         raise Refusal("namespace_not_found", f"no namespace {name!r}")
 
+    def placed(self, namespace: NamespaceState) -> NamespaceState:
+        """The same namespace, or a refusal while executors may know more of it than its table.
+
+        Whoever reads an empty table in that time would stop, or send calls astray, for nothing.
+        """
+        window = namespace.info.window
+        if window is not None:
+            raise Refusal(
+                "recovering",
+                f"executors of {namespace.info.name!r} are heard for what they hold from before",
+                retry_after_s=min(1.0, window.lease_s / 4),
+            )
+        return namespace
+
     @property
     def executor(self) -> str:
         """The executor in the path."""

@@ -46,6 +46,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         predecessor_dead=body.predecessor_dead,
         last_held=body.last_held,
         received_at=received_at,
+        at_ms=desk.clock.wall_ms(),
     )
     answer = await desk.leader.heartbeat(name, beat)
     if isinstance(answer, Refused):
@@ -96,7 +97,7 @@ async def assignments(call: Call[None]) -> web.Response:
     incarnation = call.query.get("incarnation")
     if not incarnation:
         raise invalid("incarnation", "is missing")
-    namespace = call.namespace
+    namespace = call.placed(call.namespace)
     name = namespace.info.name
     cursor = call.cursor
     if cursor is not None:
@@ -109,7 +110,7 @@ async def assignments(call: Call[None]) -> web.Response:
     ):
         if not await call.desk.polls.changed((name, executor), cursor.revision, call.wait_s):
             return web.Response(status=304, headers=call.freshness(namespace))
-        namespace = call.namespace_of(name)
+        namespace = call.placed(call.namespace_of(name))
         _check_incarnation(namespace, executor, incarnation)
     answer = AssignmentsAnswer(
         cursor=call.cursor_of(namespace),

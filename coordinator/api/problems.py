@@ -124,8 +124,10 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
     ),
     "recovering": ProblemKind(
         503,
-        "The node is catching up",
-        "It knows less than the caller has seen, so it does not answer. Try again, on any node.",
+        "The coordinator is catching up",
+        "The node knows less than the caller has seen, or executors have yet to say what they hold"
+        " from before: for one lease after a namespace came to be, or after the cluster lost its"
+        " memory. An answer would be wrong, so there is none. Try again, on any node.",
         1.0,
     ),
     "route_not_found": ProblemKind(

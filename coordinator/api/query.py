@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from coordinator.api.problems import invalid
+from coordinator.core.names import key_fault
 from coordinator.settings import NAMESPACE_NAME
 
 EXECUTOR_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
@@ -18,8 +19,6 @@ EXECUTOR_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 WAIT_MAX_S: Final = 300.0
 """The longest long poll: proxies and NATs forget connections that are silent for longer."""
 
-KEY_BYTES_MAX: Final = 256
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m)?")
 _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
@@ -41,16 +40,9 @@ def executor_id(text: str, path: str = "executor") -> str:
 
 def shard_key(text: str, path: str = "key") -> str:
     """A shard key, or a refusal."""
-    if text.isascii() and text.isprintable() and 0 < len(text) <= KEY_BYTES_MAX:
-        return text
-    try:
-        size = len(text.encode("utf-8"))
-    except UnicodeEncodeError:
-        raise invalid(path, "is not UTF-8") from None
-    if not 1 <= size <= KEY_BYTES_MAX:
-        raise invalid(path, f"must be 1 to {KEY_BYTES_MAX} bytes, is {size}")
-    if _CONTROL.search(text):
-        raise invalid(path, "must not contain control characters")
+    fault = key_fault(text)
+    if fault:
+        raise invalid(path, fault)
     return text
 
 

@@ -33,7 +33,7 @@ _STATES: Final[Mapping[ShardState, Literal["owned", "preparing", "releasing"]]] 
 
 async def owner(call: Call[None]) -> web.Response:
     """The owner of one shard; in an open namespace the shard is born if need be."""
-    namespace = call.namespace
+    namespace = call.placed(call.namespace)
     key = call.key
     shard = namespace.shards.get(key)
     if shard is None or not is_routable(shard):
@@ -85,7 +85,7 @@ async def _settled(
         )
     if isinstance(outcome, Refused):
         raise refused(outcome)
-    namespace = call.namespace
+    namespace = call.placed(call.namespace)
     shard = namespace.shards.get(key)
     if shard is None:
         raise Refusal("shard_not_found", f"shard {key!r} was retired meanwhile")
@@ -100,7 +100,7 @@ async def routing(call: Call[None]) -> web.Response:
     cursor = call.cursor
     if cursor is None and call.wait_s:
         raise invalid("wait", "needs `after`: without a cursor there is nothing to wait for")
-    namespace = call.namespace
+    namespace = call.placed(call.namespace)
     after: int | None = None
     if cursor is not None:
         namespace = await level_with(call, name, cursor)
@@ -108,7 +108,7 @@ async def routing(call: Call[None]) -> web.Response:
         if standing is Standing.LEVEL:
             if not await call.desk.polls.changed((name, None), cursor.revision, call.wait_s):
                 return web.Response(status=304, headers=call.freshness(namespace))
-            namespace = call.namespace_of(name)
+            namespace = call.placed(call.namespace_of(name))
         after = None if standing is Standing.NEW else cursor.revision
     media = MSGPACK if call.is_msgpack else JSON
     wants_gzip = "gzip" in call.request.headers.get("Accept-Encoding", "")
@@ -136,4 +136,4 @@ async def level_with(call: Call[Any], name: str, cursor: Cursor) -> NamespaceSta
             "recovering",
             f"this node is at revision {namespace.revision}, the caller at {cursor.revision}",
         )
-    return namespace
+    return call.placed(namespace)

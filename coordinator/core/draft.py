@@ -6,6 +6,7 @@ how a shard is given and set free, and not when that is right.
 
 from dataclasses import dataclass, field
 
+from coordinator.core.claims import rank
 from coordinator.core.events import TEXT_CHARS_MAX, Event, EventKind
 from coordinator.core.namespace import NamespaceState, Target
 from coordinator.core.types import (
@@ -53,6 +54,7 @@ class Draft:
 
     def grant(self, shard: Shard, executor: str, cause: Cause, at_ms: int) -> None:
         """Give a shard to an executor under a new epoch. Nobody else may act on it by now."""
+        window = self.base.info.window
         former = shard.executor or shard.reserved
         record = self.executor(executor)
         # One string for all that it owns: commands bring a new one each.
@@ -70,6 +72,7 @@ class Draft:
                 next_cause=None,
                 previous=shard.previous if former in (None, executor) else former,
                 since_ms=at_ms,
+                claimed_epoch=0 if window is None else rank(window, shard),
             )
         )
         self.next_epoch += 1

@@ -81,6 +81,14 @@ class EventKind(StrEnum):
     POLICY_CHANGED = "policy_changed"
     BALANCER_PAUSED = "balancer_paused"
     BALANCER_RESUMED = "balancer_resumed"
+    CLAIMS_ADOPTED = "claims_adopted"
+    """What an executor held in a cluster that is no more goes on under new epochs."""
+    CLAIMS_REFUSED = "claims_refused"
+    """Claimed were shards that do not exist and may not be born."""
+    CLAIM_CONFLICT = "claim_conflict"
+    """Two claimed a shard: the target was given it last, the executor stops it."""
+    CLAIMS_CLOSED = "claims_closed"
+    """All leases of before have run out: what nobody claimed is placed now."""
 
 
 ROUTINE: Final = (

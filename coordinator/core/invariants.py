@@ -86,6 +86,10 @@ def shard_faults(namespace: NamespaceState, shard: Shard) -> list[str]:
             f"{shard.state} and kept for {shard.reserved}",
         ),
         (
+            shard.claimed_epoch < shard.epoch or shard.claimed_epoch == 0,
+            f"epoch {shard.epoch} although {shard.claimed_epoch} was claimed",
+        ),
+        (
             shard.fate is not Fate.RETIRED or shard.state is ShardState.RELEASING,
             f"{shard.state} while being retired",
         ),

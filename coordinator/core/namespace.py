@@ -133,7 +133,11 @@ class NamespaceState:
         return self.drain_of(executor) is not None
 
     def accepts(self, executor: Executor) -> bool:
-        """Whether the executor may be given shards."""
+        """Whether the executor may be given shards now: nobody is while claims are taken."""
+        return self.info.window is None and self.is_eligible(executor)
+
+    def is_eligible(self, executor: Executor) -> bool:
+        """Whether nothing about the executor itself stands against giving it shards."""
         return (
             executor.predecessor is None
             and not executor.evicted

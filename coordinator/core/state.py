@@ -27,7 +27,14 @@ from coordinator.core.image import NamespaceImage
 from coordinator.core.invariants import namespace_faults
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.rules import decide
-from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, Namespace, NamespaceKind, Shard
+from coordinator.core.types import (
+    EPOCH_MAX,
+    SHARDS_MAX,
+    Namespace,
+    NamespaceKind,
+    Shard,
+)
+from coordinator.core.window import ClaimWindow
 
 ONCE_MAX: Final = 10_000
 """Idempotency keys remembered: an operator's retries come within minutes."""
@@ -65,6 +72,7 @@ class ClusterImage:
     once: tuple[tuple[str, str, Outcome], ...]
     namespaces: tuple[NamespaceImage, ...]
     moved: tuple[MovedMember, ...] = ()
+    former: tuple[tuple[str, float], ...] = ()
     format: int = 1
 
 
@@ -75,6 +83,7 @@ class ClusterState:
         "_once",
         "cluster_id",
         "format",
+        "former",
         "moved",
         "namespaces",
         "next_epoch",
@@ -85,6 +94,8 @@ class ClusterState:
         self.cluster_id: str | None = None
         self.namespaces: dict[str, NamespaceState] = {}
         self.moved: dict[str, MovedMember] = {}
+        self.former: dict[str, float] = {}
+        """The longest lease in each namespace that was deleted although somebody may still act."""
         self.format = 1
         """The newest format of a command that came; for whoever writes snapshots."""
         self.next_epoch = 1
@@ -150,7 +161,7 @@ class ClusterState:
             case DeleteNamespace():
                 outcome = self._check_delete(command)
                 if isinstance(outcome, Applied):
-                    del self.namespaces[command.namespace]
+                    self._delete(command.namespace)
                 return outcome
             case MoveMember(node=node, raft=raft, api=api):
                 outcome = self._check_move(command)
@@ -213,6 +224,10 @@ class ClusterState:
             created_at_ms=command.at_ms,
             created_revision=revision,
             lease_bound_s=command.policy.lease_ttl_s,
+            window=ClaimWindow(
+                lease_s=max(command.policy.lease_ttl_s, self.former.pop(command.namespace, 0.0)),
+                epoch_floor=self.next_epoch,
+            ),
         )
         if command.kind is NamespaceKind.FIXED:
             revision = self._take_revision()
@@ -231,6 +246,16 @@ class ClusterState:
                 f"{len(namespace.executors)} executors live in {command.namespace!r}",
             )
         return Applied(resource=command.namespace)
+
+    def _delete(self, name: str) -> None:
+        gone = self.namespaces.pop(name)
+        info = gone.info
+        if gone.executors or info.window is not None:
+            # Some may still act in it; one of the same name waits for them.
+            before_s = 0.0 if info.window is None else info.window.lease_s
+            self.former[name] = max(info.lease_bound_s, before_s)
+            while len(self.former) > NAMESPACES_MAX:
+                del self.former[next(iter(self.former))]
 
     def _check_move(self, command: MoveMember) -> Outcome:
         node, raft, api = command.node, command.raft, command.api
@@ -262,6 +287,7 @@ class ClusterState:
             once=tuple((key, digest, o) for key, (digest, o) in self._once.items()),
             namespaces=namespaces,
             moved=tuple(self.moved.values()),
+            former=tuple(self.former.items()),
             format=self.format,
         )
 
@@ -279,6 +305,7 @@ class ClusterState:
         state.next_revision = image.next_revision
         state._once = {key: (digest, outcome) for key, digest, outcome in image.once}
         state.namespaces = {n.info.name: n for n in namespaces}
+        state.former = dict(image.former)
         state.moved = {member.node: member for member in image.moved}
         state.format = image.format
         return state

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from coordinator.core.strikes import Strike
+from coordinator.core.window import ClaimWindow
 
 EPOCH_SHIFT_BITS: Final = 20
 """The epoch counter starts at `unix seconds at bootstrap << 20`: a million assignments a second
@@ -68,6 +69,8 @@ class Cause(StrEnum):
     OPERATOR = "operator"
     RESTART = "restart"
     FAILED = "failed"
+    CLAIM = "claim"
+    """Its owner held it in a cluster that is no more."""
 
 
 class BalancerMode(StrEnum):
@@ -271,6 +274,9 @@ class Shard:
     """The operator's reason of a pin; a shard can be pinned and parked."""
     strikes: tuple[Strike, ...] = ()
     """What speaks for its being poison, oldest first."""
+    claimed_epoch: int = 0
+    """The highest epoch claimed for the owner of an epoch that was given in a claim window: which
+    of two claims came later shows by this, as `epoch` is new in either case."""
 
     def replace(self, **changes: Any) -> "Shard":
         """The same shard with other values in these fields."""
@@ -352,6 +358,8 @@ class Namespace:
     version than the same name ran before."""
     pause: Pause | None = None
     mass_failure: MassFailure | None = None
+    window: ClaimWindow | None = None
+    """Open from the namespace's creation until the leader closes it; None when it is closed."""
 
 
 @dataclass(frozen=True, slots=True)

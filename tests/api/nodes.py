@@ -22,6 +22,7 @@ from coordinator.api.route import Route
 from coordinator.api.routes import ROUTES
 from coordinator.node import Node
 from coordinator.settings import Settings, parse_settings
+from tests.windows import close_window
 
 DOCUMENT: dict[str, Any] = json.loads(document(ROUTES))
 REGISTRY: Registry[Any] = Registry().with_resource(
@@ -121,8 +122,15 @@ class Caller:
     async def post(self, path: str, body: Any = None, **headers: str) -> Answer:
         return await self.ask("POST", path, {} if body is None else body, headers=headers)
 
-    async def namespace(self, kind: str = "open", shards: int | None = None, **policy: Any) -> str:
-        """A fresh namespace; gives its path."""
+    async def namespace(
+        self,
+        kind: str = "open",
+        shards: int | None = None,
+        *,
+        is_recovering: bool = False,
+        **policy: Any,
+    ) -> str:
+        """A fresh namespace; gives its path. No executor is there who could claim anything."""
         self._counter += 1
         name = f"t{time.monotonic_ns()}-{self._counter}"
         body: dict[str, Any] = {"kind": kind, "policy": {**QUICK, **policy}}
@@ -130,6 +138,8 @@ class Caller:
             body["shard_count"] = shards
         answer = await self.ask("PUT", f"/v1/namespaces/{name}", body)
         assert answer.status == 201, answer.raw
+        if not is_recovering:
+            await close_window(_RUNNING, name)
         return f"/v1/namespaces/{name}"
 
     async def beat(self, ns: str, executor: str, sequence: int = 1, **fields: Any) -> Answer:
@@ -168,6 +178,10 @@ class Caller:
         )
         assert acked.status == 200, acked.raw
         return len(released)
+
+
+_RUNNING: list[Node] = []
+"""Of every cluster that a test has started."""
 
 
 def route_of(method: str, path: str) -> Route | None:
@@ -226,9 +240,12 @@ async def running(*settings: Settings) -> AsyncIterator[list[Node]]:
     try:
         for node in nodes:
             await node.start()
+            _RUNNING.append(node)
         yield nodes
     finally:
         for node in nodes:
+            if node in _RUNNING:
+                _RUNNING.remove(node)
             await node.stop()
 
 

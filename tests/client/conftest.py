@@ -14,6 +14,7 @@ from client import Operator
 from client.errors import ShardCoordinatorError
 from coordinator.node import Node
 from coordinator.settings import ApiSettings, NodeSettings, Settings
+from tests.windows import close_window
 
 NAMESPACE = "jobs"
 _NUMBERS = itertools.count(1)
@@ -59,8 +60,13 @@ class Cluster:
             while True:
                 with contextlib.suppress(ShardCoordinatorError):
                     await operator.create_namespace(namespace, policy=POLICY)
-                    return
+                    break
                 await asyncio.sleep(0.05)
+        await self.close_window(namespace)
+
+    async def close_window(self, namespace: str) -> None:
+        """Nobody is there who could claim anything: tests need not wait for a lease to pass."""
+        await close_window(self.nodes.values(), namespace)
 
     async def stop(self, *names: str) -> None:
         for name in names or tuple(self.nodes):
@@ -105,9 +111,10 @@ async def operator(cluster: Cluster) -> AsyncIterator[Operator]:
 
 
 @module_fixture()
-async def namespace(operator: Operator) -> AsyncIterator[str]:
+async def namespace(cluster: Cluster, operator: Operator) -> AsyncIterator[str]:
     """An open namespace that no other test uses."""
     name = f"ns-{next(_NUMBERS)}"
     await operator.create_namespace(name, policy=POLICY)
+    await cluster.close_window(name)
     yield name
     await operator.delete_namespace(name, force=True)

@@ -38,13 +38,22 @@ def bootstrapped() -> ClusterState:
 
 
 def empty(
-    shards: int = 0, *, policy: Policy = PLAIN, kind: NamespaceKind | None = None
+    shards: int = 0,
+    *,
+    policy: Policy = PLAIN,
+    kind: NamespaceKind | None = None,
+    is_recovering: bool = False,
 ) -> ClusterState:
-    """A namespace without executors; open when it has no shards, unless told otherwise."""
+    """A namespace without executors; open when it has no shards, unless told otherwise.
+
+    Nobody brings anything from before, unless it is recovering: then its claim window is open.
+    """
     state = bootstrapped()
     chosen = kind or (NamespaceKind.FIXED if shards else NamespaceKind.OPEN)
     count = shards if chosen is NamespaceKind.FIXED else 0
     applied(state, create(chosen, count, policy=policy))
+    if not is_recovering:
+        close_window(state)
     if shards and chosen is NamespaceKind.OPEN:
         applied(state, c.DeclareShards(namespace=NS, keys=tuple(map(str, range(shards)))))
     return state
@@ -65,6 +74,12 @@ def fleet(
     if are_placed and executors:
         assign(state, *((str(n), f"e{n % executors + 1}") for n in range(shards)))
     return state
+
+
+def close_window(state: ClusterState, name: str = NS) -> c.Applied:
+    """As the leader does when all leases of before have run out."""
+    created = space(state, name).info.created_revision
+    return applied(state, c.CloseWindow(namespace=name, created_revision=created, at_ms=AT_MS))
 
 
 def space(state: ClusterState, name: str = NS) -> NamespaceState:

@@ -26,7 +26,7 @@ from coordinator.core.types import (
     NamespaceKind,
     Policy,
 )
-from tests.core.builders import NS, bootstrapped, create, declare
+from tests.core.builders import NS, bootstrapped, close_window, create, declare
 
 _Sent = TypeVar("_Sent")
 
@@ -168,6 +168,7 @@ class World:
         self.state: ClusterState = bootstrapped()
         count = shards if kind is NamespaceKind.FIXED else 0
         self.state.apply(create(kind, count, policy=policy or Policy()))
+        close_window(self.state)
         if kind is NamespaceKind.OPEN:
             self.state.apply(declare(*map(str, range(shards))))
         self.now = 100.0
@@ -352,6 +353,7 @@ class World:
             shards={key: Held(epoch, self.load(key)) for key, epoch in member.running.items()},
             predecessor_dead=member.predecessor_dead,
             received_at=self.now,
+            at_ms=WALL_MS + round(self.now * 1000),
         )
         for _ in range(3):
             verdict = mind.judge(self.space, beat)

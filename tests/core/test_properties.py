@@ -17,7 +17,15 @@ from coordinator.core.routing import Routing, changes_after
 from coordinator.core.state import ClusterState
 from coordinator.core.types import ExecutorProfile
 from tests.core.any_commands import EXECUTORS, aimed, any_command, any_entry, entries
-from tests.core.builders import NS, applied, bootstrapped, create, declare, space
+from tests.core.builders import (
+    NS,
+    applied,
+    bootstrapped,
+    close_window,
+    create,
+    declare,
+    space,
+)
 
 # Derandomized, so that a run is a run. Hypothesis is here for short logs that it can shrink; what
 # needs a long history is found by the seeded walks.
@@ -32,6 +40,7 @@ def begun() -> ClusterState:
     """Three executors and three shards that nobody owns yet."""
     state = bootstrapped()
     applied(state, create())
+    close_window(state)
     applied(state, declare("0", "1", "2"))
     for executor in EXECUTORS:
         applied(

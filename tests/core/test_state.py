@@ -14,6 +14,7 @@ from tests.core.builders import (
     assign,
     bootstrapped,
     close,
+    close_window,
     create,
     declare,
     empty,
@@ -53,6 +54,7 @@ def test_a_cluster_needs_a_name_and_an_epoch_that_fits(cluster_id: str, epoch_ba
 def test_epochs_given_before_the_bootstrap_stay_behind_the_counter() -> None:
     state = ClusterState()
     applied(state, create(FIXED, 2))
+    close_window(state)
     applied(state, join("e1"))
     assign(state, ("0", "e1"), ("1", "e1"))
     applied(state, c.Bootstrap(cluster_id="c1", epoch_base=1))
@@ -63,6 +65,7 @@ def test_the_last_epoch_can_be_given_and_then_only_what_needs_none_goes_on() -> 
     state = ClusterState()
     applied(state, c.Bootstrap(cluster_id="c1", epoch_base=EPOCH_MAX))
     applied(state, create(FIXED, 2))
+    close_window(state)
     applied(state, join("e1"))
     assign(state, ("0", "e1"))
     assert epoch(state) == EPOCH_MAX
@@ -128,6 +131,7 @@ def test_a_namespace_made_anew_has_later_revisions_and_later_epochs() -> None:
     old_revision, old_epoch = space(state).revision, epoch(state)
     applied(state, c.DeleteNamespace(namespace=NS, force=True))
     applied(state, create(FIXED, 1))
+    close_window(state)
     assert space(state).info.created_revision > old_revision
     applied(state, join("e1"))
     assign(state, ("0", "e1"))

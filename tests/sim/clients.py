@@ -314,6 +314,7 @@ def _founding() -> list[c.Command]:
         c.CreateNamespace(
             namespace=SPACE, kind=NamespaceKind.FIXED, shard_count=4, policy=policy, at_ms=1
         ),
+        c.CloseWindow(namespace=SPACE, created_revision=1, at_ms=1),
         *[
             c.JoinExecutor(
                 namespace=SPACE,

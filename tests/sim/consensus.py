@@ -68,7 +68,7 @@ def draw_mix(seed: int) -> Mix:
     strays = {3: (0.0, 0.0, 0.02), 5: (0.0, 0.15, 0.15)}
     return Mix(
         delay_s=rng.choice([(0.0002, 0.002), (0.001, 0.02), (0.001, 0.02), (0.001, 0.15)]),
-        batch_bytes=rng.choice([520, 520, 1200, 65_536]),  # above the largest entry: `bounded`
+        batch_bytes=rng.choice([800, 800, 1600, 65_536]),  # above the largest entry: `bounded`
         chunk_bytes=rng.choice([64, 256, 2048]),
         compaction_entries=rng.choice([10, 40, 40, 150, 100_000]),
         size=(size := rng.choice([3] * 9 + [5])),

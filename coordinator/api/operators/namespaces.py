@@ -130,6 +130,7 @@ def _view(state: NamespaceState, cluster_id: str) -> NamespaceView:
         policy_version=info.policy_version,
         executors=len(state.executors),
         shards=len(state.shards),
+        recovering=info.window is not None,
         created_at=timestamp(info.created_at_ms),
         cursor=f"{cluster_id}:{state.revision}",
         alarms=alarms_of(state),

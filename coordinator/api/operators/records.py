@@ -112,6 +112,8 @@ class NamespaceView(Struct, frozen=True, kw_only=True):
     policy_version: int
     executors: int
     shards: int
+    recovering: bool
+    """Executors are still heard for what they hold from before: nobody is placed yet."""
     created_at: str
     cursor: str
     alarms: list[AlarmView]

@@ -7,6 +7,7 @@ and is refused when that is no longer so.
 
 from dataclasses import dataclass
 
+from coordinator.core.commands.claims import AdoptClaims, CloseWindow
 from coordinator.core.commands.cluster import (
     Bootstrap,
     CreateNamespace,
@@ -65,10 +66,12 @@ from coordinator.core.commands.shards import (
 __all__ = [
     "AbortHandoffs",
     "Acknowledge",
+    "AdoptClaims",
     "Applied",
     "AssignShards",
     "Bootstrap",
     "CloseIncarnation",
+    "CloseWindow",
     "ClusterCommand",
     "Command",
     "CreateNamespace",
@@ -122,6 +125,8 @@ ExecutorCommand = (
     | EvictExecutor
     | CloseIncarnation
     | EndReservation
+    | AdoptClaims
+    | CloseWindow
 )
 HandoffCommand = (
     AssignShards

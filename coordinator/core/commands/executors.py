@@ -24,6 +24,9 @@ class JoinExecutor:
     """With shards that pass over at once: the predecessor's end is a strike for each of them."""
     withhold_at: int = 0
     """With `is_crash`: those with as many crashes now turn vacant instead; 0 for none."""
+    claimed: int | None = None
+    """The highest epoch that it brings from a cluster that is no more, 0 when it brings none; None
+    for a process that has just started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,10 @@ a proposal whose outcome it does not know.
 from dataclasses import dataclass
 
 from coordinator.core.commands import (
+    AdoptClaims,
     Applied,
     CloseIncarnation,
+    CloseWindow,
     Command,
     InheritShards,
     Outcome,
@@ -26,6 +28,7 @@ from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_v
 from coordinator.core.controller.poison import plan_poison
 from coordinator.core.controller.promises import plan_settlement, settlement_at
 from coordinator.core.controller.returns import next_return, plan_returns
+from coordinator.core.controller.window import plan_window, window_ends_at
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
 from coordinator.core.types import Cause, Namespace
@@ -51,8 +54,6 @@ class Controller:
         self._minds: dict[str, Mind] = {}
         self._followed: dict[str, Namespace] = {}
         """Each namespace's kind and policy as its mind knows them."""
-        self._emptied: dict[str, float] = {}
-        """Until when executors of a namespace that was deleted may still act."""
         self._follow(state, now)
 
     def mind(self, namespace: NamespaceState, now: float) -> Mind:
@@ -60,10 +61,10 @@ class Controller:
         name = namespace.info.name
         info = self._followed.get(name)
         if info is not None and info.created_revision != namespace.info.created_revision:
-            self._forget(name, info, now)
+            self._forget(name)
         mind = self._minds.get(name)
         if mind is None:
-            mind = Mind.begin(namespace, now, self._emptied.pop(name, 0.0))
+            mind = Mind.begin(namespace, now)
             self._minds[name] = mind
             self._followed[name] = namespace.info
         return mind
@@ -82,12 +83,16 @@ class Controller:
     def _plan(self, namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
         """The first duty that has something to do: later ones look at its result."""
         note_arrivals(namespace, mind, now)
-        return (
+        urgent = (
             plan_outage(namespace, mind, now, at_ms)
             or plan_losses(namespace, mind, now, at_ms)
             or plan_returns(namespace, mind, now, at_ms)
             or plan_settlement(namespace, mind, now)
-            or plan_deadlines(namespace, mind, now, at_ms)
+        )
+        if urgent or namespace.info.window is not None:
+            return urgent or plan_window(namespace, mind, now, at_ms)
+        return (
+            plan_deadlines(namespace, mind, now, at_ms)
             or plan_poison(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now, at_ms)
@@ -95,12 +100,14 @@ class Controller:
         )
 
     def _next_wake(self, namespace: NamespaceState, mind: Mind, now: float) -> float:
+        times = [mind.leases.next_deadline(after=now), settlement_at(namespace, mind, now)]
+        times.append(next_return(namespace, mind, now))
+        ends_at = window_ends_at(namespace, mind, now)
+        if ends_at is not None:
+            return min(at for at in (*times, ends_at) if at is not None)
         if mind.passing is not None:
             return now
-        times = [mind.next_pass_at, mind.leases.next_deadline(after=now)]
-        times.append(next_deadline(namespace, mind, now))
-        times.append(next_return(namespace, mind, now))
-        times.append(settlement_at(namespace, mind, now))
+        times += [mind.next_pass_at, next_deadline(namespace, mind, now)]
         if namespace.vacant:
             hold = hold_until(namespace, mind)
             times.append(hold if hold > now else mind.failures.next_retry(after=now))
@@ -125,6 +132,9 @@ class Controller:
             case InheritShards():
                 if is_applied:
                     mind.forget_executor(command.executor, command.predecessor)
+            case AdoptClaims() | CloseWindow():
+                if isinstance(outcome, Applied):
+                    mind.learn_claims(namespace, command, outcome, now)
             case StartHandoffs():
                 if is_applied:
                     self._moved(command, mind, namespace, now)
@@ -149,20 +159,15 @@ class Controller:
 
     def _follow(self, state: ClusterState, now: float) -> None:
         """Keep a mind for each namespace there is, under its present policy."""
-        for name in [name for name, until in self._emptied.items() if until <= now]:
-            del self._emptied[name]
-        for name, info in list(self._followed.items()):
-            if name not in state.namespaces:
-                self._forget(name, info, now)
+        for name in [name for name in self._followed if name not in state.namespaces]:
+            self._forget(name)
         for name, namespace in state.namespaces.items():
             mind = self.mind(namespace, now)
             if self._followed[name] is not namespace.info:
                 self._followed[name] = namespace.info
                 mind.follow_policy(namespace)
 
-    def _forget(self, name: str, info: Namespace, now: float) -> None:
-        """A namespace is gone, perhaps with executors in it that do not know it yet."""
-        mind = self._minds.pop(name)
+    def _forget(self, name: str) -> None:
+        """A namespace is gone, or another one has its name."""
+        del self._minds[name]
         del self._followed[name]
-        if len(mind.leases):
-            self._emptied[name] = mind.leases.lease_end(now, info.lease_bound_s)

@@ -76,6 +76,8 @@ def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
 def why_held_up(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
     """The same but for the loads, which take long to look at."""
     info = namespace.info
+    if info.window is not None:
+        return "recovering"
     if info.policy.balancer.mode is BalancerMode.OFF:
         return "off"
     if info.pause is not None and (info.pause.until_ms is None or at_ms < info.pause.until_ms):

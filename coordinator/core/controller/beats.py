@@ -44,6 +44,8 @@ class Beat:
     """Shards given up because the lease was lost, with their epochs: a claim in an open window."""
     received_at: float
     """Monotonic seconds of the leader at receipt, from which the lease counts."""
+    at_ms: int
+    """Wall clock of the leader at receipt: what epochs a claim can name."""
 
 
 class Need(StrEnum):
@@ -51,6 +53,8 @@ class Need(StrEnum):
 
     JOIN = "join"
     UPDATE = "update"
+    CLAIM = "claim"
+    """It holds shards that the table does not give it."""
     WAIT = "wait"
     """Its incarnation is just being closed; nobody knows the outcome yet."""
 

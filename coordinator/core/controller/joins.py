@@ -2,6 +2,7 @@
 
 from coordinator.core.commands import JoinExecutor
 from coordinator.core.controller.beats import Beat
+from coordinator.core.controller.claim_book import highest_claim
 from coordinator.core.controller.crashes import NO_CRASH, weight_of
 from coordinator.core.controller.mind import Mind
 from coordinator.core.namespace import NamespaceState
@@ -25,5 +26,6 @@ def join_command(namespace: NamespaceState, mind: Mind, beat: Beat, at_ms: int) 
         profile=beat.profile,
         at_ms=at_ms,
         predecessor_dead=beat.predecessor_dead,
+        claimed=highest_claim(beat),
         **weight.fields(),
     )

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from coordinator.core.commands import Reason, Refused
+from coordinator.core.commands import AdoptClaims, Applied, CloseWindow, Reason, Refused
 from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
 from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.tallies import Tallies
@@ -47,8 +48,8 @@ class Mind:
     budget: MoveBudget
     began_at: float
     last_join_at: float
-    quiet_until: float
     next_pass_at: float
+    claims: ClaimBook
     failures: FailureBook = field(default_factory=FailureBook)
     crashes: CrashBook = field(default_factory=CrashBook)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -86,12 +87,11 @@ class Mind:
     """When the median load was last taken, and what it was."""
 
     @classmethod
-    def begin(cls, namespace: NamespaceState, now: float, quiet_until: float = 0.0) -> "Mind":
+    def begin(cls, namespace: NamespaceState, now: float) -> "Mind":
         """The mind of a leader whose term begins, or of a namespace just created.
 
         Everyone on record, superseded incarnations included, has a full lease from now, since the
-        former leader may have renewed it up to this moment. Before `quiet_until` executors of an
-        earlier namespace of this name may still act.
+        former leader may have renewed it up to this moment.
         """
         policy = namespace.info.policy
         balancer = policy.balancer
@@ -101,8 +101,8 @@ class Mind:
             budget=MoveBudget(balancer.move_budget_ratio, balancer.budget_window_s, now),
             began_at=now,
             last_join_at=now,
-            quiet_until=quiet_until,
             next_pass_at=now + _hearing_s(namespace),
+            claims=ClaimBook(now),
         )
         known = [(e.id, e.incarnation) for e in namespace.executors.values()]
         known += [
@@ -127,8 +127,11 @@ class Mind:
         over = namespace.closed.get((beat.executor, beat.incarnation))
         if over is not None:
             return closed(beat.executor, beat.incarnation, over)
+        fault = epoch_fault(namespace, beat)
+        if fault is not None:
+            return fault
         if record is None or record.incarnation != beat.incarnation:
-            if beat.joining:
+            if beat.joining or is_claim(namespace, beat):
                 return Need.JOIN
             return closed(beat.executor, beat.incarnation, CloseCause.EXPIRED)
         if record.evicted:
@@ -138,7 +141,9 @@ class Mind:
         seen = self.sequences.get((beat.executor, beat.incarnation))
         if seen is not None and beat.sequence < seen:
             return Refused(Reason.STALE_SEQUENCE, f"sequence {beat.sequence} after {seen} was seen")
-        return None if record.profile == beat.profile else Need.UPDATE
+        if record.profile != beat.profile:
+            return Need.UPDATE
+        return Need.CLAIM if self.claims.owed(namespace, beat) else None
 
     def hear(self, namespace: NamespaceState, beat: Beat) -> bool:
         """Renew the lease and take in the loads; False if it may not be acknowledged."""
@@ -150,6 +155,8 @@ class Mind:
         self.sequences[name] = beat.sequence
         if beat.profile.status is ExecutorStatus.LEAVING:
             self.leaving.add(name)
+        if namespace.info.window is not None:
+            self.claims.remember(beat)
         if beat.process is not None:
             self.loads.observe_process(beat.executor, beat.process)
         if beat.shards is not None and not is_repeated:
@@ -169,6 +176,7 @@ class Mind:
     def stood_still(self, gap_s: float) -> None:
         """The leader could hear nobody for so long: it counts against no one."""
         self.leases.add_pause(gap_s)
+        self.claims.add_pause(gap_s)
         for away in self.away_since:
             self.away_since[away] += gap_s
 
@@ -186,6 +194,20 @@ class Mind:
         if executor not in self.leases:
             self.loads.restart(executor)
             self.reported.pop(executor, None)
+
+    def learn_claims(
+        self,
+        namespace: NamespaceState,
+        command: AdoptClaims | CloseWindow,
+        applied: Applied,
+        now: float,
+    ) -> None:
+        """Claims were committed, or their window was closed."""
+        if isinstance(command, AdoptClaims):
+            self.claims.learn(namespace, command, applied.count)
+        elif namespace.has_owners:
+            # What was recovered is nothing to level by loads just heard: as with a new leader.
+            self.next_pass_at = now + _hearing_s(namespace)
 
     # -- shards --------------------------------------------------------------------------
 

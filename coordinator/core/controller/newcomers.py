@@ -29,14 +29,16 @@ class Filling:
 def note_arrivals(namespace: NamespaceState, mind: Mind, now: float) -> None:
     """Remember who joined with nothing while others owned something, and since when.
 
-    At the first placement of a namespace all are alike; who inherits shards is warm already.
+    At the first placement of a namespace all are alike, and so are all that come while claims are
+    taken; who inherits shards is warm already.
     """
+    may_be_new = namespace.has_owners and namespace.info.window is None
     present = {(one.id, one.incarnation) for one in namespace.executors.values()}
     for gone in [one for one in mind.arrivals if one not in present]:
         del mind.arrivals[gone]
     for record in namespace.executors.values():
         if (record.id, record.incarnation) not in mind.arrivals:
-            is_new = namespace.has_owners and not namespace.owned(record.id)
+            is_new = may_be_new and not namespace.owned(record.id)
             mind.arrivals[record.id, record.incarnation] = now if is_new else None
 
 

@@ -32,8 +32,8 @@ def hold_until(namespace: NamespaceState, mind: Mind) -> float:
     A namespace in which somebody owns something waits for nothing.
     """
     if namespace.has_owners:
-        return mind.quiet_until
-    return max(mind.quiet_until, mind.last_join_at + namespace.info.policy.initial_hold_s)
+        return mind.began_at
+    return mind.last_join_at + namespace.info.policy.initial_hold_s
 
 
 def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:

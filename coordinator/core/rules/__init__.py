@@ -9,6 +9,7 @@ from typing import assert_never
 from coordinator.core import commands as c
 from coordinator.core.draft import Draft
 from coordinator.core.rules import (
+    claims,
     executors,
     handoffs,
     operators,
@@ -46,6 +47,10 @@ def _of_executors(draft: Draft, command: c.ExecutorCommand) -> c.Outcome:
             return executors.close(draft, command)
         case c.EndReservation():
             return reservations.end(draft, command)
+        case c.AdoptClaims():
+            return claims.adopt(draft, command)
+        case c.CloseWindow():
+            return claims.close_window(draft, command)
         case _:
             assert_never(command)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from coordinator.core.claims import rank
 from coordinator.core.commands import (
     Applied,
     CloseIncarnation,
@@ -47,6 +48,10 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
     if record is not None and record.predecessor == command.incarnation:
         # The table of closed incarnations is bounded; who is waited for stays known all the same.
         return closed(command.executor, command.incarnation, CloseCause.SUPERSEDED)
+    if command.claimed is not None and not _may_claim(draft, record, command):
+        is_open = draft.base.info.window is not None
+        cause = CloseCause.SUPERSEDED if is_open else CloseCause.EXPIRED
+        return closed(command.executor, command.incarnation, cause)
     if record is None:
         if len(draft.base.executors) >= EXECUTORS_MAX:
             return Refused(
@@ -91,6 +96,25 @@ def _note_version(draft: Draft, former: str, version: str) -> None:
         draft.info = replace(info, newest_version=version)
 
 
+def _may_claim(draft: Draft, record: Executor | None, command: JoinExecutor) -> bool:
+    """Whether an incarnation that lived on from another cluster may come in under its name.
+
+    A name that is taken stays so, unless all that the other owns was given before what this one
+    brings: then it was let in later, and the other was over by then.
+    """
+    window = draft.base.info.window
+    if window is None:
+        return record is not None and record.incarnation == command.incarnation
+    if record is None or record.incarnation == command.incarnation:
+        return True
+    owned = draft.base.owned(record.id)
+    return (
+        record.predecessor is None
+        and bool(owned)
+        and all(rank(window, draft.base.shards[key]) < (command.claimed or 0) for key in owned)
+    )
+
+
 def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
     """Close the incarnation on record; what it may still run waits for it or passes at once.
 
@@ -100,7 +124,8 @@ def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
     if not record.evicted:
         draft.closed.append((record.id, record.incarnation, CloseCause.SUPERSEDED))
     holder = record.predecessor or record.incarnation
-    is_gone = command.predecessor_dead == holder or not draft.base.owned(record.id)
+    is_proven = command.predecessor_dead == holder or command.claimed is not None
+    is_gone = is_proven or not draft.base.owned(record.id)
     draft.executors[record.id] = Executor(
         id=record.id,
         incarnation=command.incarnation,

@@ -110,6 +110,10 @@ def move(draft: Draft, command: MoveShard) -> Outcome:
         shard.state is ShardState.OWNED or shard.target == command.target
     ):
         return Applied(resource=command.key)
+    if draft.base.info.window is not None:
+        return Refused(
+            Reason.RECOVERING, "nothing is moved while executors say what they hold from before"
+        )
     if not draft.is_open(command.target):
         return Refused(
             Reason.CONFLICT,

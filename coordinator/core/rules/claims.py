@@ -1,0 +1,111 @@
+"""How shards come to the executors that held them in a cluster that is no more.
+
+While a namespace's window is open nobody is placed; who lives on is believed. Which of several
+claims counts is decided in `core.claims`.
+"""
+
+from dataclasses import replace
+
+from coordinator.core.claims import Standing, epoch_ceiling, standing
+from coordinator.core.commands import (
+    AdoptClaims,
+    Applied,
+    CloseWindow,
+    Outcome,
+    Reason,
+    Refused,
+)
+from coordinator.core.draft import Draft
+from coordinator.core.events import EventKind
+from coordinator.core.rules.executors import closed
+from coordinator.core.rules.handoffs import release_for
+from coordinator.core.types import SHARDS_MAX, Cause, Claim, CloseCause, Executor, Shard
+
+
+def adopt(draft: Draft, command: AdoptClaims) -> Outcome:
+    """Let an executor go on with what it claims, as far as nobody was given it later.
+
+    `count` says how many shards it got by this.
+    """
+    record = draft.executor(command.executor)
+    if record is None or record.incarnation != command.incarnation or record.evicted:
+        over = draft.base.closed.get((command.executor, command.incarnation), CloseCause.EXPIRED)
+        return closed(command.executor, command.incarnation, over)
+    if draft.base.info.window is None:
+        return Refused(Reason.CONFLICT, f"namespace {command.namespace!r} takes claims no more")
+    # Who waits for a predecessor has held nothing itself. What ran once goes only to whoever may
+    # be given shards; what runs stays where it runs, and leaves by handoff if it must.
+    may_claim = record.predecessor is None if command.is_held else draft.base.is_eligible(record)
+    if not may_claim:
+        return Applied(resource=record.id)
+    room = min(draft.base.info.policy.max_shards, SHARDS_MAX) - len(draft.base.shards)
+    counts = dict.fromkeys(Standing, 0)
+    for claim in command.claims:
+        is_new = draft.shard(claim.key) is None
+        found = Standing.REFUSED
+        if room > 0 or not is_new:
+            found = _take(draft, record, claim, command)
+        counts[found] += 1
+        room -= is_new and found is Standing.ADOPTED
+    for kind, count in (
+        (EventKind.CLAIMS_ADOPTED, counts[Standing.ADOPTED]),
+        (EventKind.CLAIMS_REFUSED, counts[Standing.REFUSED]),
+    ):
+        if count:
+            draft.note(
+                kind,
+                command.at_ms,
+                executor=record.id,
+                host=record.profile.host,
+                detail="held" if command.is_held else "held until its lease was lost",
+                count=count,
+            )
+    return Applied(resource=record.id, count=counts[Standing.ADOPTED])
+
+
+def _take(draft: Draft, record: Executor, claim: Claim, command: AdoptClaims) -> Standing:
+    """Give one shard to its claimant, if the claim counts."""
+    if claim.epoch > epoch_ceiling(command.at_ms):
+        return Standing.REFUSED
+    shard = draft.shard(claim.key)
+    found = standing(
+        draft.base.info, shard, record.id, claim.key, claim.epoch, is_held=command.is_held
+    )
+    if found in (Standing.ADOPTED, Standing.LIFTED):
+        shard = shard or Shard(key=claim.key)
+        owner = record.id if found is Standing.ADOPTED else shard.executor or ""
+        _grant_above(draft, shard, owner, claim.epoch, command.at_ms)
+    if shard is not None and shard.executor not in (None, record.id):
+        is_won = found is Standing.ADOPTED
+        draft.note(
+            EventKind.CLAIM_CONFLICT,
+            command.at_ms,
+            shard=draft.shard(claim.key),
+            executor=shard.executor if is_won else record.id,
+            target=record.id if is_won else shard.executor,
+            detail=f"{record.id} claims epoch {claim.epoch}",
+        )
+    return found
+
+
+def _grant_above(draft: Draft, shard: Shard, owner: str, claimed: int, at_ms: int) -> None:
+    """A new epoch above the claimed one; an operator's order to stop the shard stays in force."""
+    draft.next_epoch = max(draft.next_epoch, claimed + 1)
+    draft.grant(shard, owner, Cause.CLAIM, at_ms)
+    granted = draft.shards[shard.key] or shard
+    granted = granted.replace(claimed_epoch=max(granted.claimed_epoch, claimed))
+    draft.put(granted)
+    if shard.fate is not None:
+        release_for(draft, granted, shard.fate)
+
+
+def close_window(draft: Draft, command: CloseWindow) -> Outcome:
+    """No lease of before is out any more: from now on shards are placed and moved."""
+    info = draft.base.info
+    if command.created_revision != info.created_revision:
+        return Refused(Reason.CONFLICT, f"namespace {info.name!r} was made anew")
+    if info.window is not None:
+        draft.info = replace(info, window=None)
+        held = len(draft.base.shards) - len(draft.base.vacant)
+        draft.note(EventKind.CLAIMS_CLOSED, command.at_ms, count=held)
+    return Applied(resource=info.name)
