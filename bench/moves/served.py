@@ -31,6 +31,7 @@ class Task(msgspec.Struct, frozen=True):
     urls: list[str]
     namespace: str
     linger_s: float = 0.0
+    version: str = ""
     back_within_s: float | None = None
     lock_dir: str | None = None
 
@@ -88,6 +89,7 @@ async def run(task: Task) -> None:
             task.urls,
             namespace=task.namespace,
             name=task.name,
+            version=task.version,
             host=task.host,
             address=f"{host}:{port}",
             on_start=desk.start,

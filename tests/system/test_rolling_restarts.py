@@ -91,3 +91,30 @@ async def test_every_executor_restarted_fails_no_call_and_moves_no_shard_twice_f
     assert traffic.failed == []
     assert traffic.sent_max <= 2
     assert len(traffic.calls) > 8 * PER_S
+
+
+async def test_a_version_that_is_rolled_out_sends_no_shard_to_who_is_yet_to_be_replaced(tmp_path):
+    # The balancer is on and would level what each restart leaves uneven.
+    policy = POLICY | {"balancer": {"interval_s": 0.2, "smoothing_horizon_s": 2.0}}
+    async with served(tmp_path, executors=8, policy=policy, linger_s=LINGER_S, version="v1") as (
+        fleet,
+        traffic,
+    ):
+        replaced: set[str] = set()
+        for name in fleet.names:
+            before = {key: len(owners) for key, owners in fleet.owners.items()}
+            await asyncio.sleep(0.5)
+            assert await fleet.processes.terminate(name) == 0
+            await fleet.start_executor(name, version="v2")
+            await fleet.until_joined([name])
+            came = [owners[before[key] :] for key, owners in fleet.owners.items()]
+            assert max(map(len, came)) <= 1
+            receivers = {owner for owners in came for owner in owners}
+            assert receivers
+            # While the first is replaced, nobody is new yet.
+            assert not replaced or receivers <= replaced
+            replaced.add(name)
+            if len(replaced) == len(fleet.names) - 1:
+                break  # with the last of them versions differ no more
+    assert traffic.failed == []
+    assert traffic.sent_max <= 2
