@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.core import commands as c
 from coordinator.core.types import BalancerMode, Cause, Policy
-from tests.core.builders import drain, end_reservation, evict
+from tests.core.builders import NS, drain, end_reservation, evict
 from tests.core.controller_world import TICK_S, World, quick, settled
 
 BOUND_S = Policy().lease_ttl_s * 1.01
@@ -69,6 +69,8 @@ def test_a_rolling_deploy_of_executors_that_will_be_back_moves_nothing() -> None
     assert world.owners == before
     assert moves(world, since) == []
     assert world.sent(c.StartHandoffs, since) == []
+    assert world.controller is not None
+    assert world.controller.mind(world.space, world.now).away_since == {}
     assert all(one.epoch > epochs[key] for key, one in world.space.shards.items())
 
 
@@ -215,6 +217,19 @@ def test_who_is_not_back_in_time_is_followed_by_others_and_its_shards_move_once(
     world.members["e1"].come_back("v1")
     world.run(60)
     assert is_level(world)
+
+
+def test_nobody_is_relieved_of_what_it_means_to_keep() -> None:
+    world = fleet(3, 12)
+    for key in world.owners:
+        world.order(c.MoveShard(namespace=NS, key=key, target="e1", at_ms=0))
+    world.run(3 * TICK_S)
+    world.members["e1"].say_leaving(20)
+    world.tick()
+    since = world.now
+    assert world.counts["e1"] >= 10
+    world.run(30)
+    assert world.sent(c.StartHandoffs, since) == []
 
 
 def test_a_promise_is_cut_to_what_the_namespace_allows() -> None:
@@ -439,19 +454,18 @@ def test_newcomers_take_more_than_their_ramp_before_anyone_holds_more_than_twice
     assert counts["e4"] <= 2 * 60 / 7 + 1
 
 
-def test_a_heavy_shard_is_placed_first_whatever_everyone_may_hold() -> None:
-    world = fleet(3, 9, policy=OFF, k0=40.0)
-    owner = world.owners["0"]
-    assert owner is not None
-    world.add("e4").version = "v1"
+def test_heavy_shards_are_placed_first_whatever_everyone_may_hold() -> None:
+    world = fleet(5, 30, policy=OFF, k0=80.0, k5=80.0)
+    assert (world.owners["0"], world.owners["5"]) == ("e1", "e1")
+    world.add("e6").version = "v1"
     world.run(1)
     before = world.counts
-    world.members[owner].is_alive = False
-    world.run_until(lambda w: owner not in w.space.executors, 20)
+    world.members["e1"].is_alive = False
+    world.run_until(lambda w: "e1" not in w.space.executors, 20)
     settled(world, 3)
-    heir = world.owners["0"] or ""
-    # The light ones lie elsewhere.
-    assert world.counts[heir] == before[heir] + 1
+    for heir in {world.owners["0"] or "", world.owners["5"] or ""}:
+        # The light ones lie elsewhere.
+        assert world.counts[heir] == before[heir] + 1
 
 
 def test_a_new_leader_takes_who_holds_nothing_for_a_newcomer() -> None:

@@ -80,7 +80,6 @@ def _rounds(
         yield newest, {seat.executor: up_to(full, seat) for seat in newest}
     if any(seat.executor in fleet.ramping for seat in seats):
         fillings = {seat.executor: full for seat in seats} | fleet.ramping
-        fillings |= dict.fromkeys(fleet.newest, full)
         yield seats, {seat.executor: up_to(fillings[seat.executor], seat) for seat in seats}
     yield seats, {}
 
