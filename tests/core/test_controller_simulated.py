@@ -17,7 +17,18 @@ from coordinator.core.types import (
     Policy,
     TargetKind,
 )
-from tests.core.builders import NS, cordon, create, drain, evict, park, pin, undrain, unpark
+from tests.core.builders import (
+    NS,
+    cordon,
+    create,
+    drain,
+    evict,
+    park,
+    pin,
+    uncordon,
+    undrain,
+    unpark,
+)
 from tests.core.controller_world import TICK_S, World, quick, settled
 
 OFF = quick(mode=BalancerMode.OFF)
@@ -532,6 +543,24 @@ def test_a_warm_up_that_never_ends_is_given_up_and_the_owner_serves_on() -> None
     assert world.runs(key) == ["e1"]
     assert world.space.shards[key].epoch == epoch
     assert not world.space.in_flight
+
+
+def test_where_a_warm_up_hung_the_shard_goes_last() -> None:
+    policy = quick(
+        Policy(handoff=HandoffPolicy(warmup=True, release_timeout_s=4)), mode=BalancerMode.OFF
+    )
+    world = settled(World(3, 3, policy=policy))
+    key = next(key for key, owner in world.owners.items() if owner == "e1")
+    world.members["e2"].hangs_on = {key}
+    world.order(cordon("e3"))
+    world.order(drain("e1"))
+    world.run(2)
+    assert world.space.shards[key].target == "e2"
+    world.order(uncordon("e3"))
+    world.run(10)
+    assert world.runs(key) == ["e3"]
+    targets = [m.target for sent in world.sent(c.StartHandoffs) for m in sent.moves if m.key == key]
+    assert targets == ["e2", "e3"]
 
 
 def test_a_warm_up_and_the_stop_after_it_have_a_deadline_each() -> None:

@@ -54,6 +54,12 @@ class FailureBook:
             known.retry_at = now + REST_S
         return known.retry_at
 
+    def hung(self, key: str, executor: str, now: float) -> None:
+        """A warm-up there did not come to an end: others are tried before."""
+        known = self._rounds.setdefault(key, _Round(-1, now, now))
+        known.failed_at = now
+        known.where[executor] = None
+
     def bans(self, key: str, open_names: Collection[str]) -> frozenset[str]:
         """Executors that a shard is kept away from, unless that leaves it nowhere to go."""
         known = self._rounds.get(key)

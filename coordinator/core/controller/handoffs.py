@@ -24,6 +24,8 @@ def plan_deadlines(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
     withheld = _withheld(namespace, mind, now)
     for id_, (state, _) in sorted(mind.handoffs.items()):
         if state is ShardState.PREPARING:
+            if id_ in late:
+                mind.failures.hung(id_[0], namespace.shards[id_[0]].target or "", now)
             if id_ in late or not _is_target_open(namespace, id_):
                 stuck.append(id_)
         elif id_ in late and id_ not in mind.overdue and id_ not in withheld:

@@ -259,7 +259,8 @@ class Injector:
             return
         place.stop()
         self.crashes += 1
-        place.process.gone.append(lambda: self._later(event.span_s / 2, place.boot))
+        # Also when the calm has begun meanwhile: it went down in good order, and comes back.
+        place.process.gone.append(lambda: self.cast.world.after(event.span_s / 2, place.boot))
 
     def _power_cut(self, event: Event) -> None:
         disk = self.cast.nodes[event.names[0]].disk
