@@ -138,6 +138,7 @@ class _Head(msgspec.Struct, frozen=True):
     cluster_id: str
     next_epoch: int
     next_revision: int
+    former_id: str = ""
 
 
 class _OnceRow(msgspec.Struct, frozen=True):
@@ -199,7 +200,16 @@ def encode_snapshot(image: ClusterImage) -> Iterator[bytes]:
 
 
 def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
-    yield "head", _Head(image.format, image.cluster_id, image.next_epoch, image.next_revision)
+    yield (
+        "head",
+        _Head(
+            image.format,
+            image.cluster_id,
+            image.next_epoch,
+            image.next_revision,
+            image.former_id,
+        ),
+    )
     if image.moved:
         yield "moved", image.moved
     if image.former:
@@ -309,6 +319,7 @@ def read_snapshot(
         namespaces=(),
         moved=tuple(reading.moved),
         former=tuple(reading.former),
+        former_id=head.former_id,
         format=head.format,
     )
     return ClusterState.of(image, reading.namespaces)

@@ -81,7 +81,7 @@ class StateMachine:
         outcome = self.state.apply(entry)
         if isinstance(outcome, Applied):
             self._aside.wrote(max(1, outcome.count), self._held)
-        if self.state.cluster_id is not None and had_cluster_id is None:
+        if self.state.cluster_id is not None and had_cluster_id != self.state.cluster_id:
             self.on_cluster_id(self.state.cluster_id)
         if isinstance(command, MoveMember):
             self.tell()

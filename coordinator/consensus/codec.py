@@ -75,6 +75,7 @@ OPTIONAL: Final[Mapping[str, Mapping[str, tuple[type, ...]]]] = {
     },
     "apply_command": {"request_id": _INT},
     "apply_command_response": {"error": _INT, "log_idx": _INT, "log_term": _INT},
+    "rejoin_ack": {"adopts": _BOOL},
     "request_vote": {"transfer": _BOOL},
     "admitted": {"nonce": _STR},
     "ping": {"moved": _MAP},

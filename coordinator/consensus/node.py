@@ -343,7 +343,7 @@ class ConsensusNode:
     def _outvoted(self) -> None:
         # In memory the survivor may hold the better state, and a restart would lose it.
         log = self._replica.engine.log
-        if log.is_durable:
+        if log.is_durable and not log.notes.get("sole"):  # a survivor: they are the lost ones
             self._replica.fail(
                 f"{log.path} belongs to cluster {self._cluster_id}, a majority of the members to "
                 "another: set storage.dir right, or move its folder away and start again"

@@ -15,6 +15,7 @@ from coordinator.core.commands import (
     CreateNamespace,
     DeleteNamespace,
     Entry,
+    ForceNewCluster,
     MoveMember,
     NamespaceCommand,
     Once,
@@ -73,6 +74,7 @@ class ClusterImage:
     namespaces: tuple[NamespaceImage, ...]
     moved: tuple[MovedMember, ...] = ()
     former: tuple[tuple[str, float], ...] = ()
+    former_id: str = ""
     format: int = 1
 
 
@@ -84,6 +86,7 @@ class ClusterState:
         "cluster_id",
         "format",
         "former",
+        "former_id",
         "moved",
         "namespaces",
         "next_epoch",
@@ -92,6 +95,8 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.cluster_id: str | None = None
+        self.former_id = ""
+        """Of the cluster that this one was forced to go on from."""
         self.namespaces: dict[str, NamespaceState] = {}
         self.moved: dict[str, MovedMember] = {}
         self.former: dict[str, float] = {}
@@ -125,6 +130,8 @@ class ClusterState:
         match entry:
             case Bootstrap():
                 return self._check_bootstrap(entry)
+            case ForceNewCluster():
+                return self._check_force(entry)
             case CreateNamespace():
                 return self._check_create(entry)
             case DeleteNamespace():
@@ -152,6 +159,11 @@ class ClusterState:
                 if isinstance(outcome, Applied):
                     self.cluster_id = command.cluster_id
                     self.next_epoch = max(self.next_epoch, command.epoch_base)
+                return outcome
+            case ForceNewCluster():
+                outcome = self._check_force(command)
+                if isinstance(outcome, Applied) and outcome.created:
+                    self._force(command)
                 return outcome
             case CreateNamespace():
                 outcome = self._check_create(command)
@@ -196,6 +208,23 @@ class ClusterState:
         if not command.cluster_id or not 0 < command.epoch_base <= EPOCH_MAX:
             return Refused(Reason.INVALID, "a cluster needs an id and an epoch base to start from")
         return Applied(resource=command.cluster_id, created=True)
+
+    def _check_force(self, command: ForceNewCluster) -> Outcome:
+        if command.former_id and command.former_id == self.former_id:
+            return Applied(resource=self.cluster_id or "")
+        if self.cluster_id is None or command.former_id != self.cluster_id:
+            return Refused(
+                Reason.CONFLICT, f"this is cluster {self.cluster_id!r}, not {command.former_id!r}"
+            )
+        if command.cluster_id in ("", self.cluster_id):
+            return Refused(Reason.INVALID, "another cluster needs an id of its own")
+        if not 0 < command.epoch_base <= EPOCH_MAX:
+            return Refused(Reason.INVALID, "another cluster needs an epoch base to start from")
+        return Applied(resource=command.cluster_id, created=True)
+
+    def _force(self, command: ForceNewCluster) -> None:
+        self.former_id, self.cluster_id = command.former_id, command.cluster_id
+        self.next_epoch = max(self.next_epoch, command.epoch_base)
 
     def _check_create(self, command: CreateNamespace) -> Outcome:
         existing = self.namespaces.get(command.namespace)
@@ -288,6 +317,7 @@ class ClusterState:
             namespaces=namespaces,
             moved=tuple(self.moved.values()),
             former=tuple(self.former.items()),
+            former_id=self.former_id,
             format=self.format,
         )
 
@@ -307,6 +337,7 @@ class ClusterState:
         state.namespaces = {n.info.name: n for n in namespaces}
         state.former = dict(image.former)
         state.moved = {member.node: member for member in image.moved}
+        state.former_id = image.former_id
         state.format = image.format
         return state
 

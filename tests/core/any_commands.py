@@ -67,6 +67,7 @@ _POOLS: dict[str, Sequence[Any]] = {
     "force": (False, True),
     "shard_count": (3, 3, 0, -1, 2**62),
     "cluster_id": ("one", "two", ""),
+    "former_id": ("cluster", "one", ""),
     "epoch_base": (1_000, 0, -1, 2**53 - 1, 2**53, 2**63 - 1),
     "target": EXECUTORS + HOSTS,
     "node": ("n1", "n2", ""),

@@ -11,6 +11,11 @@ said to found the cluster with the majority that is there.
 
 A node that kept a journal forgot nothing, and starts where it stopped: admitted, or still waiting.
 
+*Adoption*: a survivor whose others are lost for good (`survivor.py`) tells empty members that there
+is nobody else to wait for. Such a member takes in what the survivor says and votes for it alone,
+until it is caught up. Of each name one memory is adopted, noted before it is told: a former one of
+that name may have been admitted, and what it promised then may bind others.
+
 A node is fresh while its term is zero: whoever voted or stood has a higher one, and so has the
 candidate that was voted for, even after the voter forgot.
 """
@@ -50,6 +55,11 @@ class Quarantine(Cure):
     def __init__(self) -> None:
         self._nonce = ""
         self._is_override = False
+        self._is_sole = False
+        """Alone with its state: all other members are new, and none was admitted yet."""
+        self._adopted: dict[str, str] = {}
+        """The nonce of each member that was told so."""
+        self._adopter: str | None = None
         self._nonces: dict[str, str] = {}
         self._answers: dict[str, _Answer] = {}
         self._terms: dict[str, int] = {}
@@ -70,6 +80,8 @@ class Quarantine(Cure):
         if "founders" in notes:
             self._founders = json.loads(notes["founders"])
         self._is_override = replica.config.bootstrap
+        self._is_sole = notes.get("sole") == "1"
+        self._adopted = json.loads(notes.get("adopted", "{}"))
         if notes.get("admitted") == self._nonce:
             self._nonces.update(json.loads(notes.get("nonces", "{}")))
             return
@@ -82,8 +94,8 @@ class Quarantine(Cure):
         """While in quarantine votes are withheld; until all answered, everything is."""
         return {
             "append_entries": self._screen_append,
-            "request_vote": self._withhold,
-            "pre_vote": self._withhold,
+            "request_vote": self._withhold_vote,
+            "pre_vote": self._withhold_vote,
             "timeout_now": self._withhold,
             "higher_term": self._withhold_unanswered,
             "probe": self._withhold,
@@ -118,6 +130,9 @@ class Quarantine(Cure):
 
     def _withhold(self, _peer: str, message: Message) -> Message | None:
         return None if self.replica.is_quarantined else message
+
+    def _withhold_vote(self, peer: str, message: Message) -> Message | None:
+        return message if peer == self._adopter else self._withhold(peer, message)
 
     def _withhold_unanswered(self, _peer: str, message: Message) -> Message | None:
         if self.replica.is_quarantined and not self._all_answered():
@@ -177,18 +192,24 @@ class Quarantine(Cure):
         self._asked_at[peer] = replica.now
         if self._founders is not None and self._founders.get(peer) == nonce:
             replica.send(peer, {"type": "proceed", "nonces": self._founders})
-        replica.send(
-            peer,
-            {
-                "type": "rejoin_ack",
-                "nonce": nonce,
-                "own": self._nonce,
-                "term": replica.engine.term,
-                "fresh": self._is_fresh(),
-                "admitted": not replica.is_quarantined,
-                "views": self._nonces,
-            },
-        )
+        answer: Message = {
+            "type": "rejoin_ack",
+            "nonce": nonce,
+            "own": self._nonce,
+            "term": replica.engine.term,
+            "fresh": self._is_fresh(),
+            "admitted": not replica.is_quarantined,
+            "views": self._nonces,
+        }
+        replica.send(peer, answer | {"adopts": True} if self._adopts(peer, nonce) else answer)
+
+    def _adopts(self, peer: str, nonce: str) -> bool:
+        if not self._is_sole:
+            return False
+        if peer not in self._adopted:
+            self._adopted[peer] = nonce
+            self.replica.engine.log.note("adopted", json.dumps(self._adopted))
+        return self._adopted[peer] == nonce
 
     def _learn(self, peer: str, message: Message) -> None:
         replica = self.replica
@@ -199,6 +220,11 @@ class Quarantine(Cure):
             message["term"], message["fresh"], message["admitted"], dict(message["views"])
         )
         self._answers[peer] = answer
+        if message.get("adopts") and self._adopter is None:
+            self._adopter = peer
+            for member in replica.peers:
+                self._terms.setdefault(member, answer.term)
+            self._adopt_term()
         if answer.admitted and not self._all_answered():
             self._terms[peer] = answer.term
             if self._all_answered():
@@ -272,6 +298,9 @@ class Quarantine(Cure):
     def _note_admitted(self, peer: str, message: Message) -> None:
         self._asked_at.pop(peer, None)
         nonce = message.get("nonce")
+        if self._is_sole and nonce == self._nonces.get(peer):
+            self._is_sole = False  # from here on there are two who know
+            self.replica.engine.log.note("sole", "")
         if nonce is None or self._nonces.get(peer) == nonce:
             return
         if self.replica.is_quarantined or peer not in self._nonces:

@@ -12,6 +12,7 @@ from coordinator.core.commands.cluster import (
     Bootstrap,
     CreateNamespace,
     DeleteNamespace,
+    ForceNewCluster,
     MoveMember,
 )
 from coordinator.core.commands.executors import (
@@ -85,6 +86,7 @@ __all__ = [
     "EvictExecutor",
     "ExecutorCommand",
     "FinishOverdue",
+    "ForceNewCluster",
     "ForgetStrikes",
     "HandoffCommand",
     "InheritShards",
@@ -159,7 +161,7 @@ OrderCommand = (
     | ResumeBalancer
 )
 NamespaceCommand = ExecutorCommand | HandoffCommand | ShardCommand | OutageCommand | OrderCommand
-ClusterCommand = Bootstrap | CreateNamespace | DeleteNamespace | MoveMember
+ClusterCommand = Bootstrap | ForceNewCluster | CreateNamespace | DeleteNamespace | MoveMember
 Command = ClusterCommand | NamespaceCommand
 
 

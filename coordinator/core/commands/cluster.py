@@ -17,6 +17,19 @@ class Bootstrap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForceNewCluster:
+    """The other members are lost for good: this state goes on as another cluster.
+
+    Refused unless it is the state of the cluster that is named; the same again is no change.
+    """
+
+    cluster_id: str
+    former_id: str
+    epoch_base: int
+    """At least all epochs are above it from now on: the lost majority may have given some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateNamespace:
     """Make a namespace; the same kind and count again is no change."""
 
