@@ -104,9 +104,9 @@ class Nodes:
         """The folder of a node's journal."""
         return self._folder / f"{name}-journal"
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, *options: str) -> None:
         """Start one node; `ready` waits for it."""
-        argv = [sys.executable, *self._program, "--config", str(self.config(name))]
+        argv = [sys.executable, *self._program, "--config", str(self.config(name)), *options]
         # Overrides in the caller's environment are for its own nodes.
         foreign = [key for key in os.environ if key.startswith("SHARD_COORDINATOR__")]
         await self._processes.start(name, argv, without=foreign)

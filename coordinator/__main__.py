@@ -34,6 +34,12 @@ def main() -> None:
         action="store_true",
         help="found a new cluster with a majority of empty members, although one is missing",
     )
+    parser.add_argument(
+        "--force-new-cluster",
+        metavar="CLUSTER_ID",
+        help="the other members of this cluster are lost for good: go on from this node's journal"
+        " as another one, which empty members of the same names join",
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     arguments = parser.parse_args()
     try:
@@ -45,17 +51,18 @@ def main() -> None:
     if arguments.check:
         sys.exit(0)
     set_up_logs(settings.log.level, settings.log.format)
-    sys.exit(uvloop.run(run(settings, bootstrap=arguments.bootstrap)))
+    former_id = arguments.force_new_cluster
+    sys.exit(uvloop.run(run(settings, bootstrap=arguments.bootstrap, former_id=former_id)))
 
 
-async def run(settings: Settings, *, bootstrap: bool) -> int:
+async def run(settings: Settings, *, bootstrap: bool, former_id: str | None) -> int:
     """A node's life; gives the exit status."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     try:
-        node = Node(settings, bootstrap=bootstrap)
+        node = Node(settings, bootstrap=bootstrap, former_id=former_id)
         spare_the_loop()
         await node.start()
     except StartError as error:

@@ -26,6 +26,7 @@ from coordinator.leadership import Leadership
 from coordinator.policy import merged
 from coordinator.replica import Replica, StateMachine
 from coordinator.settings import Settings
+from coordinator.survivor import go_on_alone
 from coordinator.watches import Watches
 
 log = logging.getLogger("coordinator.node")
@@ -49,10 +50,12 @@ class Node:
         settings: Settings,
         *,
         bootstrap: bool = False,
+        former_id: str | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         formats: Formats = FORMATS,
     ) -> None:
+        """With `former_id` the journal goes on as another cluster first."""
         self.settings = settings
         clock, rng = clock or SystemClock(), rng or random.Random()
         machine = StateMachine(formats)
@@ -68,6 +71,8 @@ class Node:
             insecure=settings.security.insecure,
         )
         try:
+            if former_id is not None:
+                go_on_alone(config, formats, former_id, clock, rng)
             self.consensus = self.consensus_type(
                 config, machine, rng=rng, monotonic=clock.monotonic
             )

@@ -18,6 +18,7 @@ from coordinator.consensus.contract import (
     UnknownEntry,
 )
 from coordinator.consensus.node import ConsensusNode
+from coordinator.consensus.survivor import force_new_cluster
 
 __all__ = [
     "ENTRY_BYTES_MAX",
@@ -36,4 +37,5 @@ __all__ = [
     "TooLarge",
     "TransferFailed",
     "UnknownEntry",
+    "force_new_cluster",
 ]

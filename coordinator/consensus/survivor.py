@@ -15,7 +15,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from coordinator.consensus.contract import ConsensusConfig, ConsensusError, SlicedMachine
+from coordinator.consensus.contract import (
+    ConsensusConfig,
+    ConsensusError,
+    SlicedMachine,
+    StateMachine,
+)
 from coordinator.consensus.cures.base import Cure
 from coordinator.consensus.cures.durable import Durable
 from coordinator.consensus.disk import Disk
@@ -34,7 +39,7 @@ STEPS_MAX: Final = 200_000
 
 def force_new_cluster(
     config: ConsensusConfig,
-    machine: SlicedMachine,
+    machine: StateMachine | SlicedMachine,
     *,
     former_id: str,
     payload: bytes,

@@ -61,6 +61,60 @@ def test_epochs_given_before_the_bootstrap_stay_behind_the_counter() -> None:
     assert state.next_epoch == 3
 
 
+def force(
+    cluster_id: str = "c2", former_id: str = "cluster", epoch_base: int = 1 << 40
+) -> c.Command:
+    return c.ForceNewCluster(cluster_id=cluster_id, former_id=former_id, epoch_base=epoch_base)
+
+
+def test_a_state_goes_on_as_another_cluster_with_epochs_above_all_that_the_lost_ones_gave() -> None:
+    state = fleet(1, 2)
+    before = space(state).image().shards
+    assert applied(state, force()).created
+    assert (state.cluster_id, state.former_id, state.next_epoch) == ("c2", "cluster", 1 << 40)
+    assert space(state).image().shards == before
+
+
+def test_epochs_never_go_back_for_another_cluster() -> None:
+    state = fleet(1, 2)
+    newest = state.next_epoch
+    applied(state, force(epoch_base=1))
+    assert state.next_epoch == newest
+
+
+def test_the_same_cluster_is_left_once() -> None:
+    state = fleet(1, 2)
+    applied(state, force())
+    again = applied(state, force(cluster_id="c3"))
+    assert (again.resource, again.created) == ("c2", False)
+    assert applied(state, force("c3", "c2")).created
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (force(former_id="another"), Reason.CONFLICT),
+        (force(former_id=""), Reason.CONFLICT),
+        (force(cluster_id=""), Reason.INVALID),
+        (force(cluster_id="cluster"), Reason.INVALID),
+        (force(epoch_base=0), Reason.INVALID),
+        (force(epoch_base=EPOCH_MAX + 1), Reason.INVALID),
+    ],
+)
+def test_a_cluster_that_is_not_meant_or_not_named_is_not_left(
+    command: c.Command, reason: Reason
+) -> None:
+    state = fleet(1, 2)
+    before = state.image()
+    assert refused(state, command).reason is reason
+    assert state.check(command) == refused(state, command)
+    assert state.image() == before
+
+
+def test_a_state_without_a_cluster_goes_on_as_none() -> None:
+    assert refused(ClusterState(), force(former_id="")).reason is Reason.CONFLICT
+
+
 def test_the_last_epoch_can_be_given_and_then_only_what_needs_none_goes_on() -> None:
     state = ClusterState()
     applied(state, c.Bootstrap(cluster_id="c1", epoch_base=EPOCH_MAX))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 
+from bench.cluster import Nodes
 from bench.demo.fleet import Fleet
 from bench.demo.ledger import by_key, epoch_faults, overlaps
 from bench.demo.lookups import judge
@@ -20,7 +21,9 @@ POLICY = {
 
 
 @contextlib.asynccontextmanager
-async def running(folder, *, executors=4, shards=60, routers=True, lease_s=LEASE_S):
+async def running(
+    folder, *, executors=4, shards=60, routers=True, lease_s=LEASE_S, has_journal=False
+):
     """Three nodes, executors with their shards placed, and routers that ask for all of them."""
     series = read_series()
     keys = sorted(series)[:shards]
@@ -34,6 +37,7 @@ async def running(folder, *, executors=4, shards=60, routers=True, lease_s=LEASE
             executors=names,
             keys=keys,
             workload=workload,
+            nodes=Nodes(folder, processes, has_journal=has_journal),
         )
         try:
             await fleet.start_nodes(POLICY | {"lease_ttl_s": lease_s})
