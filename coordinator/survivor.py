@@ -38,6 +38,7 @@ def go_on_alone(
         cluster_id=f"{rng.getrandbits(ID_BITS):032x}",
         former_id=former_id,
         epoch_base=clock.wall_ms() // 1000 << EPOCH_SHIFT_BITS,
+        at_ms=clock.wall_ms(),
     )
     return force_new_cluster(
         config,

@@ -81,6 +81,8 @@ class EventKind(StrEnum):
     POLICY_CHANGED = "policy_changed"
     BALANCER_PAUSED = "balancer_paused"
     BALANCER_RESUMED = "balancer_resumed"
+    CLAIMS_OPENED = "claims_opened"
+    """A survivor goes on for a cluster that is lost: executors may know more than it does."""
     CLAIMS_ADOPTED = "claims_adopted"
     """What an executor held in a cluster that is no more goes on under new epochs."""
     CLAIMS_REFUSED = "claims_refused"

@@ -28,6 +28,7 @@ from coordinator.core.image import NamespaceImage
 from coordinator.core.invariants import namespace_faults
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.rules import decide
+from coordinator.core.rules.claims import open_window
 from coordinator.core.types import (
     EPOCH_MAX,
     SHARDS_MAX,
@@ -225,6 +226,10 @@ class ClusterState:
     def _force(self, command: ForceNewCluster) -> None:
         self.former_id, self.cluster_id = command.former_id, command.cluster_id
         self.next_epoch = max(self.next_epoch, command.epoch_base)
+        for namespace in self.namespaces.values():
+            draft = Draft(namespace, self.next_epoch)
+            open_window(draft, command.former_id, command.at_ms)
+            namespace.commit(draft, self._take_revision())
 
     def _check_create(self, command: CreateNamespace) -> Outcome:
         existing = self.namespaces.get(command.namespace)

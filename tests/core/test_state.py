@@ -64,7 +64,9 @@ def test_epochs_given_before_the_bootstrap_stay_behind_the_counter() -> None:
 def force(
     cluster_id: str = "c2", former_id: str = "cluster", epoch_base: int = 1 << 40
 ) -> c.Command:
-    return c.ForceNewCluster(cluster_id=cluster_id, former_id=former_id, epoch_base=epoch_base)
+    return c.ForceNewCluster(
+        cluster_id=cluster_id, former_id=former_id, epoch_base=epoch_base, at_ms=9
+    )
 
 
 def test_a_state_goes_on_as_another_cluster_with_epochs_above_all_that_the_lost_ones_gave() -> None:

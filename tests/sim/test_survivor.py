@@ -58,7 +58,9 @@ def named(outcome):
 
 
 def force(cluster, name, former_id=OLD, cluster_id=NEW):
-    command = ForceNewCluster(cluster_id=cluster_id, former_id=former_id, epoch_base=1 << 40)
+    command = ForceNewCluster(
+        cluster_id=cluster_id, former_id=former_id, epoch_base=1 << 40, at_ms=1
+    )
     return force_new_cluster(
         cluster.config(name),
         Books(),

@@ -26,7 +26,8 @@ class ForceNewCluster:
     cluster_id: str
     former_id: str
     epoch_base: int
-    """At least all epochs are above it from now on: the lost majority may have given some."""
+    """Epochs are above it from now on: the lost members may have given some unseen."""
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

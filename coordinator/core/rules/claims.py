@@ -20,6 +20,7 @@ from coordinator.core.events import EventKind
 from coordinator.core.rules.executors import closed
 from coordinator.core.rules.handoffs import release_for
 from coordinator.core.types import SHARDS_MAX, Cause, Claim, CloseCause, Executor, Shard
+from coordinator.core.window import ClaimWindow
 
 
 def adopt(draft: Draft, command: AdoptClaims) -> Outcome:
@@ -97,6 +98,15 @@ def _grant_above(draft: Draft, shard: Shard, owner: str, claimed: int, at_ms: in
     draft.put(granted)
     if shard.fate is not None:
         release_for(draft, granted, shard.fate)
+
+
+def open_window(draft: Draft, lost_id: str, at_ms: int) -> None:
+    """What the lost members decided last is known to executors alone: they say what they hold."""
+    info = draft.base.info
+    before_s = 0.0 if info.window is None else info.window.lease_s
+    window = ClaimWindow(lease_s=max(info.lease_bound_s, before_s), epoch_floor=draft.next_epoch)
+    draft.info = replace(info, window=window)
+    draft.note(EventKind.CLAIMS_OPENED, at_ms, detail=f"cluster {lost_id} is lost")
 
 
 def close_window(draft: Draft, command: CloseWindow) -> Outcome:
