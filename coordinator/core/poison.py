@@ -6,10 +6,11 @@ of comparison: the shards of an executor that crashed again are placed anew, eve
 executors, and the one that meets every crash stands out.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import ceil
+from math import ceil, comb
 from typing import Final
 
 from coordinator.core.strikes import StrikeKind
@@ -25,6 +26,9 @@ STORM_LEASES: Final = 2.0
 """A storm's crashes lie within so many leases: executors that die together are seen to within one,
 and a deploy that cannot run crashes again at once."""
 
+STORM_RATIO: Final = 0.5
+"""And they are so many of the executors: fewer that crash on and on are told apart by counting."""
+
 PARKED_MIN: Final = 3
 PARKED_RATIO: Final = 0.01
 """So many shards of a namespace, or this share, may be parked for poison at a time, until somebody
@@ -36,8 +40,14 @@ TRIED_MAX: Final = 8
 more than so many: by then it is not they."""
 
 PLACES_MIN: Final = 2
-"""Executors that crashed under a shard: one alone may be to blame itself, so a fleet of one parks
-nothing for crashes."""
+"""Executors that crashed with a shard more often than without it: one alone may be to blame itself,
+so a fleet of one parks nothing for crashes, and a bad host does not blame what passes over it."""
+
+
+CHANCE_MAX: Final = 0.1
+"""Of innocent shards that would have met as many crashes by chance. With a tenth, executors that
+crash at random every minute blame a shard in some forty crashes; each factor less costs a crash
+more in small fleets, and everybody pays for that."""
 
 
 class Spared(StrEnum):
@@ -47,7 +57,7 @@ class Spared(StrEnum):
     NOT_ALONE = "not_alone"
     """Others were present at as many crashes."""
     ONE_PLACE = "one_place"
-    """It may as well be the executor."""
+    """It may as well be the executors: they crash without it too, or there is but one of them."""
     CHANCE = "chance"
     """So many shards are placed over so few executors that one of them meets them all."""
     OTHER_CRASHES = "other_crashes"
@@ -74,8 +84,8 @@ class Scene:
     executors: int
     open_executors: int
     """That may be given shards."""
-    crashes: int
-    """Lately, all that count."""
+    crashes: Mapping[str, int]
+    """Of each executor, all that count and are not forgotten."""
 
 
 def crashes_of(shard: Shard) -> int:
@@ -88,6 +98,17 @@ def failed_starts_of(shard: Shard) -> int:
     return len(shard.strikes) - crashes_of(shard)
 
 
+def crashes_told(shards: Iterable[Shard]) -> Counter[str]:
+    """How often each executor crashed, as the strikes of these shards tell."""
+    told = {
+        (one.executor, one.at_ms): None
+        for shard in shards
+        for one in shard.strikes
+        if one.kind is StrikeKind.CRASH
+    }
+    return Counter(executor for executor, _ in told)
+
+
 def parked_max(shards: int) -> int:
     """How many of so many shards may be parked for poison at a time."""
     return max(PARKED_MIN, int(shards * PARKED_RATIO))
@@ -96,10 +117,10 @@ def parked_max(shards: int) -> int:
 def is_storm(unexplained: int, executors: int) -> bool:
     """Whether so many executors crashed together that no shard is the cause.
 
-    Unexplained are those that held no shard which had met a crash elsewhere. A quarter of a fleet,
-    and no fewer than two: one is what a poison shard does first.
+    Unexplained are those that held no shard which had met a crash elsewhere. Half of a fleet, and
+    no fewer than two: one is what a poison shard does first.
     """
-    return unexplained >= max(2, ceil(executors / 4))
+    return unexplained >= max(2, ceil(executors * STORM_RATIO))
 
 
 def places_at(threshold: int) -> int:
@@ -121,29 +142,30 @@ def spared_of_crashes(suspect: Shard, peers: int, scene: Scene) -> Spared | None
         return Spared.BELOW_THRESHOLD
     if peers:
         return Spared.NOT_ALONE
-    if 2 * met < scene.crashes:
+    if 2 * met < sum(scene.crashes.values()):
         return Spared.OTHER_CRASHES
-    if _places(suspect, StrikeKind.CRASH) < PLACES_MIN:
+    here = Counter(one.executor for one in suspect.strikes if one.kind is StrikeKind.CRASH)
+    mostly = [name for name, count in here.items() if 2 * count > scene.crashes.get(name, 0)]
+    if len(mostly) < PLACES_MIN:
         return Spared.ONE_PLACE
     if _innocents_by_chance(suspect, scene) > CHANCE_MAX:
         return Spared.CHANCE
     return _limited(scene)
 
 
-CHANCE_MAX: Final = 0.5
-"""Of innocent shards that would have met as many crashes: crashes that have nothing to do with any
-shard are rare already, and each crash more than needed is one that everybody pays for."""
-
-
 def _innocents_by_chance(suspect: Shard, scene: Scene) -> float:
-    """How many shards would have met the same crashes if these had nothing to do with any.
+    """How many shards would have met as many crashes if these had nothing to do with any.
 
     A shard placed anew is on the executor that crashes next with a chance of one in all of them. A
     single executor counts as two: half of the suspects wait until the other half has proven itself.
+    Crashes that it could not but meet, in place, say nothing; those it missed make it likelier that
+    somebody met as many as this one.
     """
     fresh = sum(one.is_fresh for one in suspect.strikes if one.kind is StrikeKind.CRASH)
+    forced = crashes_of(suspect) - fresh
+    rounds = max(fresh, sum(scene.crashes.values()) - forced)
     executors = max(2, scene.executors, _places(suspect, StrikeKind.CRASH))
-    return float(scene.shards / executors**fresh)
+    return float(scene.shards * comb(rounds, fresh) / executors**fresh)
 
 
 def spared_of_failures(suspect: Shard, scene: Scene) -> Spared | None:

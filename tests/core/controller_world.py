@@ -383,7 +383,7 @@ class World:
         record = self.space.executors.get(member.name)
         if record is not None:
             mind.leases.close(record.id, record.incarnation)
-        self.order(join_command(self.space, mind, beat, WALL_MS))
+        self.order(join_command(self.space, mind, beat, WALL_MS + round(self.now * 1000)))
         mind.joined(member.name, self.now)
 
     def _renewed(self, member: Member) -> None:

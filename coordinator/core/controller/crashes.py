@@ -13,6 +13,7 @@ from coordinator.core.poison import (
     MEMORY_S,
     STORM_LEASES,
     crashes_of,
+    crashes_told,
     is_storm,
     most_crashes,
     places_at,
@@ -94,8 +95,13 @@ class CrashBook:
         if now < self.storm_until or namespace.info.mass_failure is not None:
             return NO_CRASH
         met = 1 + most_crashes(held)
-        is_grave = met >= places_at(threshold) and 2 * met >= len(self)
+        is_grave = met >= places_at(threshold) and 2 * met > self._told(namespace)
         return Weight(is_crash=True, withhold_at=met if is_grave else 0)
+
+    def _told(self, namespace: NamespaceState) -> int:
+        """Crashes that strikes tell of, before the present one."""
+        struck = (namespace.shards[key] for key in namespace.struck)
+        return sum(crashes_told(struck).values())
 
     def trial_end(self, now: float, trial_s: float) -> float:
         """When who was given suspects after the last crash, first now, has lived long enough."""

@@ -17,12 +17,12 @@ from coordinator.core.poison import (
     Scene,
     Spared,
     crashes_of,
+    crashes_told,
     failed_starts_of,
     most_crashes,
     spared_of_crashes,
     spared_of_failures,
 )
-from coordinator.core.strikes import StrikeKind
 from coordinator.core.types import (
     Cause,
     Fate,
@@ -48,7 +48,7 @@ def plan_poison(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     """Parks for what stands out now; strikes to forget."""
     if not namespace.struck:
         return []
-    return _forgotten(namespace, mind, now, at_ms) or _parks(namespace, mind, at_ms)
+    return _forgotten(namespace, mind, now, at_ms) or _parks(namespace, at_ms)
 
 
 def _forgotten(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -90,14 +90,14 @@ def _waiting(namespace: NamespaceState) -> list[Shard]:
     return suspects_among([namespace.shards[key] for key in keys])
 
 
-def _parks(namespace: NamespaceState, mind: Mind, at_ms: int) -> list[Command]:
+def _parks(namespace: NamespaceState, at_ms: int) -> list[Command]:
     """One at a time: the next is judged by what the first leaves."""
     suspects = [
         namespace.shards[key] for key in sorted(namespace.vacant) if key in namespace.struck
     ]
     if not suspects or namespace.info.policy.poison_threshold is None:
         return []
-    scene = scene_of(namespace, mind, namespace.info.policy.poison_threshold)
+    scene = scene_of(namespace, namespace.info.policy.poison_threshold)
     met = most_crashes(suspects)
     at_top = sum(
         crashes_of(namespace.shards[key]) >= met and namespace.shards[key].fate is None
@@ -125,7 +125,7 @@ def _spared_of_failures(suspect: Shard, scene: Scene) -> Spared | None:
     return spared_of_failures(suspect, scene)
 
 
-def scene_of(namespace: NamespaceState, mind: Mind, threshold: int) -> Scene:
+def scene_of(namespace: NamespaceState, threshold: int) -> Scene:
     """What a suspect is compared with now."""
     parked = sum(namespace.shards[key].fate is Fate.PARKED for key in namespace.struck)
     failing = sum(
@@ -141,7 +141,7 @@ def scene_of(namespace: NamespaceState, mind: Mind, threshold: int) -> Scene:
         failing=failing,
         executors=len(namespace.executors),
         open_executors=sum(map(namespace.accepts, namespace.executors.values())),
-        crashes=len(mind.crashes),
+        crashes=crashes_told(namespace.shards[key] for key in namespace.struck),
     )
 
 
@@ -188,14 +188,14 @@ def homes_for_suspects(
         if now < mind.crashes.trial_end(now, trial_s):
             room = ceil(len(peers) / 2)
     capacities = {seat.executor: seat.capacity for seat in seats}
+    crashes = crashes_told(namespace.shards[key] for key in namespace.struck)
     homes: list[Placement] = []
     for shard in suspects:
-        last = next(s.executor for s in reversed(shard.strikes) if s.kind is StrikeKind.CRASH)
         executor = min(
             capacities,
             key=lambda name: (
                 here[name],
-                name == last,
+                crashes[name],  # one that crashes by itself would speak against them
                 fleet.loads[name] / capacities[name],
                 name,
             ),
