@@ -90,6 +90,7 @@ async def run(task: Task) -> None:
             namespace=task.namespace,
             name=task.name,
             version=task.version,
+            back_within_s=task.back_within_s,
             host=task.host,
             address=f"{host}:{port}",
             on_start=desk.start,

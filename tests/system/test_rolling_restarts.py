@@ -12,6 +12,7 @@ from bench.moves.fleet import NAMESPACE, ServedFleet
 from bench.moves.served import Task
 from bench.processes import Processes
 from client import ShardCoordinatorError
+from client.clock import lease_now_s
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -118,3 +119,21 @@ async def test_a_version_that_is_rolled_out_sends_no_shard_to_who_is_yet_to_be_r
                 break  # with the last of them versions differ no more
     assert traffic.failed == []
     assert traffic.sent_max <= 2
+
+
+async def test_every_executor_that_will_be_back_keeps_every_shard(tmp_path):
+    async with served(tmp_path, executors=4, back_within_s=20.0) as (fleet, _):
+        longest_s = 0.0
+        for name in fleet.names:
+            gone_at = lease_now_s()
+            assert await fleet.processes.terminate(name) == 0
+            vacant = fleet.operator.shards(NAMESPACE, state="vacant")
+            assert {shard.reserved async for shard in vacant} == {name}
+            await fleet.start_executor(name)
+            await fleet.until(
+                lambda: len(fleet.router.owners()) == len(fleet.keys), "every shard is owned"
+            )
+            longest_s = max(longest_s, lease_now_s() - gone_at)
+        assert set(fleet.moves.values()) == {0}
+        # A process is up again in two seconds; this is no wait for a lease.
+        assert longest_s < 20.0

@@ -32,7 +32,8 @@ def note_arrivals(namespace: NamespaceState, mind: Mind, now: float) -> None:
     At the first placement of a namespace all are alike, and so are all that come while claims are
     taken; who inherits shards is warm already.
     """
-    may_be_new = namespace.has_owners and namespace.info.window is None
+    has_owners = namespace.has_owners or bool(namespace.reservations)
+    may_be_new = has_owners and namespace.info.window is None
     present = {(one.id, one.incarnation) for one in namespace.executors.values()}
     for gone in [one for one in mind.arrivals if one not in present]:
         del mind.arrivals[gone]
