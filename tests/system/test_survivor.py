@@ -34,11 +34,11 @@ def running_shards(fleet):
 
 @pytest.mark.slow
 async def test_a_survivor_goes_on_with_all_its_shards_and_two_new_members_join_it(tmp_path):
-    async with running(
-        tmp_path, executors=3, shards=30, routers=False, lease_s=LEASE_S, has_journal=True
-    ) as fleet:
+    async with running(tmp_path, executors=3, shards=30, routers=False, has_journal=True) as fleet:
         nodes, processes = fleet.nodes, fleet.processes
+        await fleet.operator.change_policy(fleet.namespace, {"lease_ttl_s": LEASE_S})
         await nodes.first_write("kept")
+        await asyncio.sleep(1.0)  # each executor has heard of it with its next heartbeat
         former = (await nodes.sight("n1")).cluster_id
         before = running_shards(fleet)
         assert len(before) == 30
