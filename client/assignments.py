@@ -146,7 +146,10 @@ class AssignmentPolls:
         elif isinstance(error, errors.NotFound):
             self._connection.move_on()  # a node that has not seen us join yet
         asked_s = spread_s(error.retry_after_s or 0.0, self._rng, cap_s=CAP_S)
-        await asyncio.sleep(max(asked_s, full_jitter_s(self._failures, self._rng)))
+        if not asked_s or not isinstance(error, errors.Recovering):
+            # A cluster that starts cold knows when it is worth asking again; others do not.
+            asked_s = max(asked_s, full_jitter_s(self._failures, self._rng))
+        await asyncio.sleep(asked_s)
 
 
 class AckSender:

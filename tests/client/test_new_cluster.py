@@ -1,0 +1,200 @@
+"""All nodes lost their memory: executors keep what they hold, and get back what they stopped."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from client import LeaseState, Operator
+from client.errors import ShardCoordinatorError
+from coordinator.node import Node
+from coordinator.settings import ApiSettings, NodeSettings, Settings
+from tests.client.conftest import POLICY, free_port
+from tests.client.fleet import Diary, until
+from tests.client.seam import TTL_S, Seam, refusal
+from tests.windows import close_window
+
+KEYS = [f"k{number}" for number in range(6)]
+
+
+@pytest.fixture
+def diary():
+    return Diary()
+
+
+@pytest.fixture
+async def seam():
+    one = Seam()
+    one.assign(a=(5, "run"), b=(6, "run"))
+    return one
+
+
+RECOVERING = refusal(503, "recovering", retry_after_s=0.01)
+
+
+def new_cluster(seam):
+    """Other nodes answer from now on; the window for claims is open."""
+    seam.cluster, seam.revision = "c2", 3
+    seam.refuse_polls = RECOVERING
+    seam.duties = {}
+
+
+async def test_what_runs_goes_on_through_the_window_and_gets_its_new_epoch_in_place(seam, diary):
+    async with seam.executor(diary) as executor:
+        await until(lambda: len(executor.running()) == 2)
+        shard, incarnation = diary.shards["e1", "a"], executor.incarnation
+        new_cluster(seam)
+        seen, polls = len(seam.beats), len(seam.polls)
+        await until(lambda: len(seam.beats) > seen + 5 and len(seam.polls) > polls + 5)
+        claims = seam.beats[-1]
+        assert {key: held["epoch"] for key, held in claims["shards"].items()} == {"a": 5, "b": 6}
+        assert claims["incarnation"] == incarnation
+        assert "joining" not in claims
+        assert shard.may_act()
+        seam.assign(a=(50, "run"), b=(60, "run"))
+        seam.refuse_polls = None
+        await until(lambda: executor.running() == {"a": 50, "b": 60})
+        assert shard.epoch == 50
+        assert shard.may_act()
+        assert [line for line in diary.lines if line[1] == "stop"] == []
+
+
+async def test_sets_of_the_cluster_that_was_are_not_obeyed_any_more(seam, diary):
+    async with seam.executor(diary) as executor:
+        await until(lambda: len(executor.running()) == 2)
+        new_cluster(seam)
+        seen = len(seam.beats)
+        await until(lambda: len(seam.beats) > seen + 2)
+        seam.on_beat = lambda: setattr(seam, "cluster", "c2")
+        former = seam._poll
+
+        async def of_the_former(url):
+            seam.cluster, seam.refuse_polls, seam.revision = "c1", None, 99
+            try:
+                return await former(url)
+            finally:
+                seam.cluster, seam.revision = "c2", 3
+
+        seam._poll = of_the_former
+        polls = len(seam.polls)
+        await until(lambda: len(seam.polls) > polls + 3)
+        assert executor.running() == {"a": 5, "b": 6}
+
+
+async def test_the_loser_of_a_conflict_stops_when_its_set_says_so(seam, diary):
+    async with seam.executor(diary) as executor:
+        await until(lambda: len(executor.running()) == 2)
+        shard = diary.shards["e1", "b"]
+        new_cluster(seam)
+        seam.assign(a=(50, "run"))
+        seam.refuse_polls = None
+        await until(lambda: executor.running() == {"a": 50})
+        assert not shard.may_act()
+
+
+async def test_what_was_given_up_for_want_of_a_lease_is_told_until_a_set_arrives(seam, diary):
+    async with seam.executor(diary) as executor:
+        await until(lambda: len(executor.running()) == 2)
+        seam.is_down = True
+        seam.clock.skip(2 * TTL_S)
+        await until(lambda: executor.lease_state is LeaseState.LOST and not executor.running())
+        new_cluster(seam)
+        seam.is_down = False
+        seen = len(seam.beats)
+        await until(lambda: len(seam.beats) > seen + 5)
+        for beat in seam.beats[seen + 1 :]:
+            assert (beat["shards"], beat["last_held"]) == ({}, {"a": 5, "b": 6})
+        seam.assign(a=(50, "run"), b=(60, "run"))
+        seam.refuse_polls = None
+        await until(lambda: executor.running() == {"a": 50, "b": 60})
+        seen = len(seam.beats)
+        await until(lambda: len(seam.beats) > seen + 2)
+        assert "last_held" not in seam.beats[-1]
+
+
+async def test_the_end_of_a_long_window_is_noticed_soon(seam, diary):
+    seam.refuse_polls = RECOVERING
+    async with seam.executor(diary) as executor:
+        await until(lambda: len(seam.polls) > 30)
+        seam.refuse_polls = None
+        await until(lambda: len(executor.running()) == 2, within_s=0.3)
+
+
+# ------------------------------------------------------------------------------- real nodes
+
+
+class Cold:
+    """One node that can be lost with all that it knew, and started again at the same place."""
+
+    def __init__(self):
+        self.lease_s = 1.0
+        self._settings = Settings(
+            node=NodeSettings(name="n1", peers={"n1": f"127.0.0.1:{free_port()}"}),
+            api=ApiSettings(bind=f"127.0.0.1:{free_port()}"),
+        )
+        self.endpoints = [f"http://{self._settings.api.bind}"]
+        self.operator = Operator(self.endpoints)
+
+    async def start(self):
+        self.node = Node(self._settings)
+        await self.node.start()
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(ShardCoordinatorError):
+                    await self.operator.create_namespace(
+                        "jobs", policy=POLICY | {"lease_ttl_s": self.lease_s}
+                    )
+                    return
+                await asyncio.sleep(0.02)
+
+    async def owners(self):
+        return {one.key: (one.executor, one.epoch) async for one in self.operator.shards("jobs")}
+
+    async def close(self):
+        await self.operator.close()
+        await self.node.stop()
+
+
+@pytest.fixture
+async def cold():
+    one = Cold()
+    yield one
+    await one.close()
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "gone_s"), [(2.5, 0.0), (0.8, 1.6)], ids=["within a lease", "after two leases"]
+)
+async def test_total_loss_moves_no_shard(cold, diary, lease_s, gone_s):
+    cold.lease_s = lease_s
+    await cold.start()
+    await close_window([cold.node], "jobs")  # of the first cluster: nobody was there before
+
+    def executor(name):
+        return diary.executor(cold.endpoints, "jobs", name)
+
+    async with executor("e1") as one, executor("e2") as two:
+        await cold.operator.declare_shards("jobs", KEYS)
+        await until(lambda: len(one.running()) + len(two.running()) == len(KEYS), within_s=10)
+        before = {"e1": one.running(), "e2": two.running()}
+        assert all(before.values())
+        lines = len(diary.lines)
+        await cold.node.stop()
+        await asyncio.sleep(gone_s)
+        await cold.start()
+
+        def back():
+            after = {"e1": one.running(), "e2": two.running()}
+            return all(
+                after[name].keys() == held.keys()
+                and all(after[name][key] > epoch for key, epoch in held.items())
+                for name, held in before.items()
+            )
+
+        await until(back, within_s=10)
+        owners = await cold.owners()
+        assert {key: name for key, (name, _) in owners.items()} == {
+            key: name for name, held in before.items() for key in held
+        }
+        stops = [line for line in diary.lines[lines:] if line[1] == "stop"]
+        assert len(stops) == (len(KEYS) if gone_s else 0)
