@@ -16,6 +16,8 @@ def namespace_faults(namespace: NamespaceState) -> list[str]:
         if getattr(fresh, name) != getattr(namespace, name)
     ]
     info = namespace.info
+    if info.window is not None and namespace.reservations:
+        wrong.append("shards are kept for somebody while claims to them are taken")
     if info.lease_bound_s < info.policy.lease_ttl_s:
         wrong.append(f"leases of {info.policy.lease_ttl_s} s beyond the bound {info.lease_bound_s}")
     wrong.extend(

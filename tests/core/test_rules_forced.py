@@ -5,7 +5,17 @@ from coordinator.core.commands import Reason
 from coordinator.core.events import EventKind
 from coordinator.core.state import ClusterState
 from coordinator.core.types import Cause, Claim, NamespaceKind, Policy
-from tests.core.builders import NS, applied, close_window, epoch, fleet, refused, space
+from tests.core.builders import (
+    NS,
+    applied,
+    close_window,
+    epoch,
+    fleet,
+    go,
+    join,
+    refused,
+    space,
+)
 
 BASE = 1 << 40
 FIXED = NamespaceKind.FIXED
@@ -86,6 +96,29 @@ def test_an_older_claim_changes_nothing() -> None:
     (other,) = [e for e in ("e1", "e2") if "0" not in space(state).owned(e)]
     applied(state, claim(other, "0", epoch(state, "0") - 1))
     assert space(state).image().shards == before
+
+
+def test_nothing_is_kept_for_one_whose_shards_the_lost_members_may_have_given_away() -> None:
+    state = fleet(2, 2)
+    go(state, "e1")
+    force = c.ForceNewCluster(cluster_id="c2", former_id="cluster", epoch_base=BASE, at_ms=9)
+    applied(state, force)
+    assert not space(state).reservations
+    applied(state, join("e1", "e1-2"))
+    assert not space(state).owned("e1")
+    (key,) = space(state).vacant
+    applied(state, claim("e2", key, epoch(state, key) + 7))
+    assert space(state).shards[key].executor == "e2"
+
+
+def test_who_leaves_while_claims_are_taken_finds_nothing_kept() -> None:
+    state = forced()
+    go(state, "e1")
+    assert not space(state).reservations
+    assert space(state).vacant
+    close_window(state)
+    go(state, "e2")
+    assert list(space(state).reservations) == ["e2"]
 
 
 def test_it_ends_as_any_window_does() -> None:

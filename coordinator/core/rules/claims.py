@@ -19,6 +19,7 @@ from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
 from coordinator.core.rules.executors import closed
 from coordinator.core.rules.handoffs import release_for
+from coordinator.core.rules.reservations import cancel
 from coordinator.core.types import SHARDS_MAX, Cause, Claim, CloseCause, Executor, Shard
 from coordinator.core.window import ClaimWindow
 
@@ -106,6 +107,9 @@ def open_window(draft: Draft, lost_id: str, at_ms: int) -> None:
     before_s = 0.0 if info.window is None else info.window.lease_s
     window = ClaimWindow(lease_s=max(info.lease_bound_s, before_s), epoch_floor=draft.next_epoch)
     draft.info = replace(info, window=window)
+    for executor in sorted(draft.base.reservations):
+        # The lost members may have given its shards away, and it must not get them unasked.
+        cancel(draft, executor, at_ms)
     draft.note(EventKind.CLAIMS_OPENED, at_ms, detail=f"cluster {lost_id} is lost")
 
 

@@ -22,9 +22,13 @@ RESERVATIONS_MAX = 10_000
 
 
 def may_reserve(draft: Draft, record: Executor) -> bool:
-    """Whether this executor's shards may be kept for it when its incarnation ends."""
+    """Whether this executor's shards may be kept for it when its incarnation ends.
+
+    Not while claims are taken: somebody else may run what this table says it owned.
+    """
     return (
-        not record.evicted
+        draft.base.info.window is None
+        and not record.evicted
         and draft.base.return_window_s(record) > 0.0
         and len(draft.base.reservations) < RESERVATIONS_MAX
     )
