@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from heapq import merge
-from itertools import dropwhile
+from itertools import takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -166,8 +166,16 @@ class EventRing:
                 self.forgotten = max(self.forgotten, kept.popleft().id)
 
     def after(self, position: int) -> Iterator[Event]:
-        """Those later than a position, oldest first."""
-        return dropwhile(lambda event: event.id <= position, self)
+        """Those later than a position, oldest first; costs as much as there are."""
+        later = [
+            [*takewhile(lambda event: event.id > position, reversed(kept))]
+            for kept in (self._rare, self._routine)
+        ]
+        return merge(*map(reversed, later), key=attrgetter("id"))
+
+    def kept(self) -> tuple[Event, ...]:
+        """All of them for a snapshot: each of the two in its order, at the price of a copy."""
+        return (*self._rare, *self._routine)
 
 
 def summed(noted: Sequence[Event]) -> list[Event]:

@@ -336,7 +336,7 @@ class NamespaceState:
             drains=tuple(self.drains.values()),
             cordons=tuple(self.cordons.values()),
             closed=tuple((e, i, cause) for (e, i), cause in self.closed.items()),
-            events=tuple(self.events),
+            events=self.events.kept(),
             forgotten=self.events.forgotten,
             reservations=tuple(self.reservations.values()),
         )
