@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from coordinator.core.commands import Refused
+from coordinator.core.controller.outage import proceed_command
 from coordinator.core.types import ExecutorStatus, HandoffPolicy, NamespaceKind, Policy, TargetKind
 from tests.core.builders import (
     cordon,
@@ -79,8 +81,31 @@ def trouble(world: World, rng: random.Random) -> None:
             member.version = rng.choice(("", "v1", "v2"))
         case 15 | 16:
             go(world, member, rng.choice((0.0, 4.0, 12.0)))
+        case 17:
+            outage(world, rng)
         case _:
             world.state.apply(rng.choice((pin(key, name), unpin(key), move(key, name))))
+
+
+def outage(world: World, rng: random.Random) -> None:
+    """Nobody is heard for longer than a lease; then some are, or an operator decides."""
+    for member in world.members.values():
+        member.is_cut_off = True
+    world.run(rng.choice((4, 8, 12)))
+    for member in world.members.values():
+        member.is_cut_off = rng.random() < 0.4
+    if rng.random() < 0.5:
+        proceed(world)
+
+
+def proceed(world: World) -> None:
+    """An operator gives up whoever is silent, if there is a leader that can tell."""
+    if world.controller is None:
+        return
+    mind = world.controller.mind(world.space, world.now)
+    command = proceed_command(world.space, mind, world.now, by="ops", reason="", at_ms=0)
+    if not isinstance(command, Refused):
+        world.order(command)
 
 
 def go(world: World, member: Member, back_within_s: float) -> None:
@@ -139,7 +164,7 @@ def calm(world: World) -> None:
 def chaos(seed: int) -> World:
     rng = random.Random(seed)
     policy = quick(Policy(handoff=HandoffPolicy(warmup=seed % 2 == 0, release_timeout_s=3)))
-    world = World(3, len(KEYS), policy=policy, kind=NamespaceKind.OPEN)
+    world = World(3 + seed % 4, len(KEYS), policy=policy, kind=NamespaceKind.OPEN)
     world.run(7)
     world.trouble = rng if seed % 3 == 0 else None
     for _ in range(round(TROUBLE_S / 1.5)):
