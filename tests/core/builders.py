@@ -31,9 +31,9 @@ WARM = Policy(handoff=HandoffPolicy(warmup=True))
 PLAIN = Policy()
 
 
-def bootstrapped() -> ClusterState:
+def bootstrapped(epoch_base: int = EPOCH_BASE) -> ClusterState:
     state = ClusterState()
-    applied(state, c.Bootstrap(cluster_id="cluster", epoch_base=EPOCH_BASE))
+    applied(state, c.Bootstrap(cluster_id="cluster", epoch_base=epoch_base))
     return state
 
 
@@ -227,6 +227,23 @@ def start(state: ClusterState, key: str, target: str, cause: Cause = Cause.BALAN
     """Open a handoff; how many were opened."""
     move = HandoffStart(key, epoch(state, key), target, cause)
     return applied(state, c.StartHandoffs(namespace=NS, moves=(move,))).count
+
+
+def claim(
+    executor: str,
+    *claims: tuple[str, int],
+    incarnation: str = "",
+    is_held: bool = True,
+    at_ms: int = AT_MS,
+) -> c.AdoptClaims:
+    return c.AdoptClaims(
+        namespace=NS,
+        executor=executor,
+        incarnation=incarnation or f"{executor}-1",
+        claims=tuple(Claim(*one) for one in claims),
+        is_held=is_held,
+        at_ms=at_ms,
+    )
 
 
 def ack(

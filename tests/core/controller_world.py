@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from coordinator.core import commands as c
-from coordinator.core.controller import Beat, Controller, Need
+from coordinator.core.controller import Beat, Controller, Mind, Need
+from coordinator.core.controller.claim_book import chunks
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.joins import join_command
 from coordinator.core.controller.losses import close_command
@@ -26,12 +27,14 @@ from coordinator.core.types import (
     NamespaceKind,
     Policy,
 )
-from tests.core.builders import NS, bootstrapped, close_window, create, declare
+from tests.core.builders import EPOCH_BASE, NS, bootstrapped, close_window, create, declare
 
 _Sent = TypeVar("_Sent")
 
 TICK_S = 0.1
 CLOCK_ERROR = 0.01
+EPOCHS_OF_A_LIFE = 1_000_000
+"""More than any test gives: a later cluster's epochs begin above those of the one before."""
 WALL_MS = 1_700_000_000_000
 
 
@@ -76,6 +79,8 @@ class Member:
     joining: bool = True
     sequence: int = 0
     running: dict[str, int] = field(default_factory=dict)
+    last_held: dict[str, int] = field(default_factory=dict)
+    """What it gave up because its lease was lost, until it is told a set again."""
     stopped: set[tuple[str, int]] = field(default_factory=set)
     sent_at: float = float("-inf")
     """When its last acknowledged heartbeat was sent."""
@@ -141,6 +146,7 @@ class Member:
 
     def lose(self) -> None:
         """Its lease is over: it stops everything, hung callbacks included."""
+        self.last_held |= self.running
         self.running.clear()
 
     def told_closed(self, cause: str) -> None:
@@ -164,11 +170,13 @@ class World:
         policy: Policy | None = None,
         kind: NamespaceKind = NamespaceKind.FIXED,
         load: Callable[[str], float | None] = lambda _key: 1.0,
+        is_recovering: bool = False,
     ) -> None:
         self.state: ClusterState = bootstrapped()
         count = shards if kind is NamespaceKind.FIXED else 0
         self.state.apply(create(kind, count, policy=policy or Policy()))
-        close_window(self.state)
+        if not is_recovering:
+            close_window(self.state)
         if kind is NamespaceKind.OPEN:
             self.state.apply(declare(*map(str, range(shards))))
         self.now = 100.0
@@ -186,6 +194,8 @@ class World:
         self.commands: list[tuple[float, c.Command, c.Outcome]] = []
         self.log: list[tuple[float, str, str | None]] = []
         """Each change of an owner: when, which shard, to whom."""
+        self.lost = 0
+        """How often all of the cluster's memory was lost."""
         self._owners: dict[str, str | None] = {}
         self._applied = -1
         for number in range(1, executors + 1):
@@ -268,6 +278,17 @@ class World:
         )
         mind.leases.close(name, member.incarnation)
         controller.learn(command, self.order(command), self.state, self.now)
+
+    def lose_cluster(self, *, back_after_s: float = 0.0) -> None:
+        """Every node loses its memory; a cluster that knows nothing begins after a while."""
+        info = self.space.info
+        self.controller = None
+        self.run(back_after_s)
+        self.lost += 1
+        self.state = bootstrapped(EPOCH_BASE + self.lost * EPOCHS_OF_A_LIFE)
+        self.state.apply(create(info.kind, info.shard_count, policy=info.policy))
+        self._owners = {}
+        self.elect()
 
     def lose_leader(self) -> None:
         self.controller = None
@@ -352,10 +373,11 @@ class World:
             profile=member.profile,
             shards={key: Held(epoch, self.load(key)) for key, epoch in member.running.items()},
             predecessor_dead=member.predecessor_dead,
+            last_held={k: e for k, e in member.last_held.items() if k not in member.running},
             received_at=self.now,
             at_ms=WALL_MS + round(self.now * 1000),
         )
-        for _ in range(3):
+        for _ in range(4):
             verdict = mind.judge(self.space, beat)
             if isinstance(verdict, c.Refused):
                 member.told_closed(verdict.cause)
@@ -366,9 +388,29 @@ class World:
                 return
             if verdict is Need.WAIT:
                 return
-            self._admit(controller, member, beat, verdict)
+            if verdict is Need.CLAIM:
+                self._adopt(controller, mind, beat)
+                continue
+            refused = self._admit(controller, member, beat, verdict)
+            if refused is not None:
+                member.told_closed(refused.cause)
+                return
 
-    def _admit(self, controller: Controller, member: Member, beat: Beat, need: Need) -> None:
+    def _adopt(self, controller: Controller, mind: Mind, beat: Beat) -> None:
+        for chunk in chunks(mind.claims.owed(self.space, beat)):
+            command = c.AdoptClaims(
+                namespace=NS,
+                executor=beat.executor,
+                incarnation=beat.incarnation,
+                claims=chunk,
+                is_held=True,
+                at_ms=beat.at_ms,
+            )
+            controller.learn(command, self.order(command), self.state, self.now)
+
+    def _admit(
+        self, controller: Controller, member: Member, beat: Beat, need: Need
+    ) -> c.Refused | None:
         mind = controller.mind(self.space, self.now)
         if need is Need.UPDATE:
             self.order(
@@ -379,12 +421,18 @@ class World:
                     profile=member.profile,
                 )
             )
-            return
+            return None
         record = self.space.executors.get(member.name)
         if record is not None:
             mind.leases.close(record.id, record.incarnation)
-        self.order(join_command(self.space, mind, beat, WALL_MS + round(self.now * 1000)))
+        at_ms = WALL_MS + round(self.now * 1000)
+        outcome = self.order(join_command(self.space, mind, beat, at_ms))
+        if isinstance(outcome, c.Refused):
+            if record is not None:
+                mind.leases.reopen(record.id, record.incarnation)
+            return outcome
         mind.joined(member.name, self.now)
+        return None
 
     def _renewed(self, member: Member) -> None:
         # What was withheld once stays so for that epoch, whatever later answers leave out.
@@ -400,6 +448,10 @@ class World:
         # Without a leader nobody takes an acknowledgement; it is repeated until somebody does.
         if not member.has_lease(self.now) or self.controller is None:
             return
+        # Nobody is told its set while claims are taken: what runs goes on, nothing starts.
+        if self.space.info.window is not None:
+            return
+        member.last_held.clear()
         rows = self.space.assignments(member.name, member.incarnation)
         duties = {key: (epoch, duty) for key, epoch, duty in rows}
         released: list[Claim] = []

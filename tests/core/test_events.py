@@ -457,4 +457,4 @@ def test_a_namespace_restored_has_its_events_and_knows_that_some_fell_out() -> N
     restored = NamespaceState.from_image(space(state).image())
     assert list(restored.events) == told(state)
     assert (restored.events.forgotten, restored.events.last_revision) == (3, ring.last_revision)
-    assert len(restored.events) == len(ring) == 4
+    assert len(restored.events) == len(ring) == 3

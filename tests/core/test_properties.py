@@ -26,6 +26,7 @@ from tests.core.builders import (
     declare,
     space,
 )
+from tests.core.rights import Rights
 
 # Derandomized, so that a run is a run. Hypothesis is here for short logs that it can shrink; what
 # needs a long history is found by the seeded walks.
@@ -142,68 +143,6 @@ def test_an_epoch_is_given_once_and_a_shards_epochs_grow_even_over_its_retiremen
                 assert given_to.setdefault(shard.epoch, owner) == owner
 
 
-Holder = tuple[str, str]
-"""An executor's name and incarnation."""
-
-
-@dataclass
-class Rights:
-    """What correct executors may still act upon, at worst.
-
-    Each takes up at once whatever its set offers, and gives up only by its own word, or because
-    its lease is over: an incarnation's by the commands that vouch for it, a shard's by the one
-    that ends an overdue release.
-    """
-
-    acting: dict[str, dict[Holder, set[int]]] = field(default_factory=dict)
-    stopped: set[tuple[Holder, str, int]] = field(default_factory=set)
-    known: dict[Holder, None] = field(default_factory=dict)
-
-    def before(self, command: c.Command, state: ClusterState) -> None:
-        """Rights that end by what the command says has happened outside."""
-        match command:
-            case c.JoinExecutor():
-                self.known[command.executor, command.incarnation] = None
-                self._end((command.executor, command.predecessor_dead))
-            case c.InheritShards():
-                self._end((command.executor, command.predecessor))
-            case c.CloseIncarnation():
-                self._end((command.executor, command.incarnation))
-            case c.Acknowledge():
-                holder = (command.executor, command.incarnation)
-                for claim in (*command.released, *command.failed):
-                    self._stop(holder, claim.key, claim.epoch)
-            case c.FinishOverdue():
-                for claim in command.claims:
-                    shard = space(state).shards.get(claim.key)
-                    if shard is not None and shard.overdue and shard.epoch == claim.epoch:
-                        for holder in list(self.acting.get(claim.key, {})):
-                            self._stop(holder, claim.key, claim.epoch)
-            case _:
-                pass
-
-    def after(self, state: ClusterState) -> None:
-        """Everyone reads its set and starts what it may."""
-        for holder in self.known:
-            for key, epoch, duty in space(state).assignments(*holder):
-                if duty == "run" and (holder, key, epoch) not in self.stopped:
-                    self.acting.setdefault(key, {}).setdefault(holder, set()).add(epoch)
-
-    def _end(self, holder: Holder) -> None:
-        for holders in self.acting.values():
-            holders.pop(holder, None)
-
-    def _stop(self, holder: Holder, key: str, epoch: int) -> None:
-        # A stop ends what ran before it as well: a client never runs two epochs of one shard.
-        self.stopped.add((holder, key, epoch))
-        holders = self.acting.get(key, {})
-        left = {one for one in holders.get(holder, set()) if one > epoch}
-        if left:
-            holders[holder] = left
-        else:
-            holders.pop(holder, None)
-
-
 def overlap(seed: int) -> str:
     """The first moment at which two may act on one shard; empty if there is none."""
     state = begun()
@@ -212,9 +151,8 @@ def overlap(seed: int) -> str:
         rights.before(command, state)
         state.apply(command)
         rights.after(state)
-        for key, holders in rights.acting.items():
-            if len(holders) > 1:
-                return f"seed {seed}, step {at}: {key!r} by {sorted(holders)} after {command}"
+        if rights.contested():
+            return f"seed {seed}, step {at}: {rights.contested()} after {command}"
     return ""
 
 

@@ -121,5 +121,6 @@ def close_window(draft: Draft, command: CloseWindow) -> Outcome:
     if info.window is not None:
         draft.info = replace(info, window=None)
         held = len(draft.base.shards) - len(draft.base.vacant)
-        draft.note(EventKind.CLAIMS_CLOSED, command.at_ms, count=held)
+        if held:  # of a namespace that is really new there is nothing to tell
+            draft.note(EventKind.CLAIMS_CLOSED, command.at_ms, count=held)
     return Applied(resource=info.name)
