@@ -22,6 +22,7 @@ from coordinator.core.commands import (
     Command,
     CreateNamespace,
     Outcome,
+    RaiseMassFailure,
 )
 from coordinator.core.controller import Controller
 from coordinator.core.types import EPOCH_SHIFT_BITS
@@ -197,7 +198,14 @@ class LeaderLoop:
 def _log_decision(command: Command, result: Outcome | BaseException) -> None:
     kind = type(command).__name__
     namespace = getattr(command, "namespace", "")
-    if isinstance(result, Applied):
+    if isinstance(command, RaiseMassFailure) and isinstance(result, Applied):
+        log.warning(
+            "mass_failure_raised namespace=%s silent=%d total=%d",
+            namespace,
+            command.silent,
+            command.total,
+        )
+    elif isinstance(result, Applied):
         log.info("decided command=%s namespace=%s count=%d", kind, namespace, result.count)
     else:
         log.warning("not_decided command=%s namespace=%s why=%s", kind, namespace, result)

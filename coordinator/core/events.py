@@ -128,7 +128,7 @@ class Event:
     """Why, as whoever ordered it says."""
     detail: str = ""
     count: int = 1
-    """How many shards it is about, where it is about shards."""
+    """How many shards it is about; 1 where it is about a single thing of any sort."""
 
 
 class EventRing:

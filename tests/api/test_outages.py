@@ -38,7 +38,9 @@ async def owners(api: Caller, ns: str) -> set[str]:
     return {shard["executor"] for shard in listed}
 
 
-async def test_an_alarm_shows_wherever_somebody_may_look(api: Caller):
+async def test_an_alarm_shows_wherever_somebody_may_look(
+    api: Caller, caplog: pytest.LogCaptureFixture
+):
     ns = await outage(api)
     name = ns.rpartition("/")[2]
     told = (await api.get(f"{ns}/mass-failure")).body
@@ -58,6 +60,7 @@ async def test_an_alarm_shows_wherever_somebody_may_look(api: Caller):
     assert f'shard_coordinator_mass_failure{{namespace="{name}"}} 1.0' in figures
     assert f'shard_coordinator_executors_silent{{namespace="{name}"}}' in figures
     assert await owners(api, ns) == {"e1", "e2", "e3", "e4"}
+    assert f"mass_failure_raised namespace={name} silent=3 total=4" in caplog.text
 
 
 async def test_an_order_to_proceed_moves_what_the_silent_had(api: Caller):
@@ -115,6 +118,17 @@ async def test_those_who_return_keep_what_they_had(api: Caller):
     assert [(s["key"], s["executor"], s["epoch"]) for s in after] == [
         (s["key"], s["executor"], s["epoch"]) for s in before
     ]
+
+
+async def test_a_farewell_is_no_loss_and_is_taken_while_the_alarm_holds(api: Caller):
+    ns = await outage(api)
+    answer = await api.ask("DELETE", f"{ns}/executors/e4?incarnation=e4-a")
+    assert answer.status == 204
+    listed = (await api.get(f"{ns}/executors")).body["executors"]
+    assert [one["executor"] for one in listed] == ["e1", "e2", "e3"]
+    assert (await api.get(f"{ns}/mass-failure")).body["state"] == "holding"
+    left = (await api.get(f"{ns}/events?kind=executor_left")).body["events"]
+    assert [event["executor"] for event in left] == ["e4"]
 
 
 async def test_without_an_outage_there_is_nothing_to_proceed_with(api: Caller):
