@@ -8,7 +8,7 @@ import click
 from client import calls
 from client.calls import Call, Verb
 from client.cli import drains, output
-from client.cli.session import Session, command
+from client.cli.session import Session, command, note
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +43,11 @@ def _one_of(name: str | None, named: str | None, hostname: str | None) -> tuple[
 async def list_(session: Session, host: str | None, status: str | None) -> None:
     """List the executors of the namespace."""
     call = calls.executors(session.namespace, host=host, status=status)
-    await session.list_(call, output.EXECUTORS)
+    page = await session.list_(call, output.EXECUTORS)
+    for one in page.returning:
+        note(
+            f"{one.executor} restarts: {one.shards} shards are kept for it, for {one.window_s:g} s"
+        )
 
 
 @command(executor, "show")

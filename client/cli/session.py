@@ -19,6 +19,7 @@ from client.cli import faults, output
 from client.cli.output import FORMATS, Format, Shape
 from client.connection import decoded_answer
 from client.operator import Operator
+from client.protocol import decoded
 
 T = TypeVar("T")
 
@@ -60,11 +61,12 @@ class Session:
         decoded_answer(call, response)  # what is no such answer is not shown as one
         return response.body
 
-    async def list_(self, call: Call[Any], shape: Shape) -> None:
-        """Print a list."""
+    async def list_(self, call: Call[T], shape: Shape) -> T:
+        """Print a list; gives the answer that it is from."""
         settings = self.settings
         body = await self.fetch(call)
         say(output.listed(body, shape, settings.output, has_header=settings.has_header))
+        return decoded(body, call.answer)
 
     async def show(self, call: Call[Any], name: str) -> None:
         """Print one item."""

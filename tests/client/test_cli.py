@@ -215,6 +215,19 @@ async def test_a_drain_wants_one_target_and_a_reason(shardctl):
     assert (await shardctl("executor", "drain", "e1")).status == faults.USAGE
 
 
+async def test_a_list_of_executors_says_who_is_away_and_to_be_back(
+    shardctl, diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a", "b"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(lambda: len(executor.running()) == 2)
+        await executor.leave(back_within_s=20.0)
+        listed = await shardctl("executor", "list")
+        told = "e1 restarts: 2 shards are kept for it, for 20 s\n"
+        assert (listed.status, listed.out, listed.err) == (0, "", told)
+        assert "reserved" in (await shardctl("shard", "show", "a")).out
+
+
 # ---------------------------------------------------------------------------------- shards
 
 

@@ -11,7 +11,14 @@ import pytest
 
 from coordinator.core.commands import Refused
 from coordinator.core.controller.outage import proceed_command
-from coordinator.core.types import ExecutorStatus, HandoffPolicy, NamespaceKind, Policy, TargetKind
+from coordinator.core.types import (
+    CloseCause,
+    ExecutorStatus,
+    HandoffPolicy,
+    NamespaceKind,
+    Policy,
+    TargetKind,
+)
 from tests.core.builders import (
     cordon,
     declare,
@@ -150,7 +157,9 @@ def calm(world: World) -> None:
     for name, member in world.members.items():
         member.hangs_on, member.fails_on, member.is_cut_off = set(), set(), False
         member.status, member.back_within_s, member.version = ExecutorStatus.ACTIVE, 0.0, ""
-        if not member.is_alive:
+        # Who was evicted ends as soon as it hears of it.
+        over = world.space.closed.get((name, member.incarnation))
+        if not member.is_alive or over is CloseCause.EVICTED:
             revive(member)
         for target, kind in ((name, TargetKind.EXECUTOR), (member.profile.host, TargetKind.HOST)):
             world.state.apply(undrain(target, kind))
