@@ -1,8 +1,9 @@
 """The client kit of Shard Coordinator: for executors, routers and operators.
 
-    Executor    a process that owns and runs shards; its callbacks get a `Shard`
-    Router      a process that asks who owns a shard; answers are an `Owner`
-    Operator    reads and changes what the coordinator decides
+    Executor      a process that owns and runs shards; its callbacks get a `Shard`
+    LoadRecorder  what each shard costs such a process
+    Router        a process that asks who owns a shard; answers are an `Owner`
+    Operator      reads and changes what the coordinator decides
 
 Errors are drawn as a tree in `client.errors`.
 """
@@ -33,6 +34,7 @@ from client.errors import (
 )
 from client.executor import Executor
 from client.lease import LeaseState
+from client.load import LoadRecorder
 from client.operator import Operator
 from client.router import Router
 from client.shard import Shard
@@ -49,6 +51,7 @@ __all__ = [
     "Invalid",
     "LeaseLost",
     "LeaseState",
+    "LoadRecorder",
     "NoLeader",
     "NotFound",
     "Operator",

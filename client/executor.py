@@ -22,10 +22,12 @@ from client.connection import Connection
 from client.keeper import ShardCallback, ShardCallbacks
 from client.lease import LeaseState
 from client.leaving import Farewell
+from client.load import LoadRecorder
 from client.name_lock import NameLock
 from client.parts import assembled
 from client.profile import ExecutorProfile
 from client.sampler import LoadSampler, LoadsCallback
+from client.signals import BacklogCallback, Signals
 from client.transport import Transport
 
 _log: Final = logging.getLogger(__name__)
@@ -60,6 +62,10 @@ class Executor:
     start again when they are assigned again. `on_lease` is told each change of the lease's state,
     on the loop and before any other callback is called; it is a plain function and must not block.
 
+    Load is what the shards' handles are told (`add_load`, `set_load`), or what `loads` answers when
+    it is asked, or what a `recorder` measures: the CPU of this process, split over its shards.
+    `backlog` says how much waits; it must not block.
+
     `back_within_s` says when leaving that this name comes back so soon (a deploy) that its shards
     are to be kept for it: they are stopped, not handed over. With `lock_dir`, a folder on a disk of
     this machine, a restart after a crash gets its shards back at once instead of after a lease: the
@@ -92,6 +98,8 @@ class Executor:
         labels: Mapping[str, str] | None = None,
         token: str | None = None,
         loads: LoadsCallback | None = None,
+        recorder: LoadRecorder | None = None,
+        backlog: BacklogCallback | None = None,
         on_lease: LeaseCallback | None = None,
         max_concurrent_callbacks: int = CONCURRENT_CALLBACKS_MAX,
         join_timeout_s: float = JOIN_TIMEOUT_S,
@@ -103,6 +111,8 @@ class Executor:
         clock: Callable[[], float] = lease_now_s,
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
+        if loads is not None and recorder is not None:
+            raise ValueError("loads come from `loads` or from a `recorder`, not from both")
         self._clock: Final = clock
         self._join_timeout_s: Final = join_timeout_s
         self._back_within_s: Final = back_within_s
@@ -116,6 +126,8 @@ class Executor:
             ShardCallbacks(on_start, on_stop, on_prepare),
             Connection(endpoints, token, transport=transport, rng=rng, monotonic=clock),
             LoadSampler(loads),
+            signals=Signals(clock, backlog),
+            recorder=recorder,
             clock=clock,
             rng=rng,
             mint=mint,

@@ -7,7 +7,6 @@ assignments or callbacks: it tells the keeper, and reads from it what is held.
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -19,8 +18,9 @@ from client.keeper import ShardKeeper
 from client.lifecycle import Cursor
 from client.name_lock import NameLock
 from client.profile import ExecutorProfile
-from client.protocol import Heartbeat, ProcessSignals
+from client.protocol import Heartbeat
 from client.retry import full_jitter_s
+from client.signals import Signals
 
 _log: Final = logging.getLogger(__name__)
 
@@ -46,7 +46,9 @@ class Heartbeats:
         rng: random.Random,
         mint: Callable[[], str],
         lock: NameLock | None,
+        signals: Signals,
         sampled_loads: Callable[[], Mapping[str, float] | None],
+        recorded_loads: Callable[[], Mapping[str, float]] | None,
         observe_incarnation: Callable[[], object],
     ) -> None:
         self.incarnation = mint()
@@ -62,7 +64,9 @@ class Heartbeats:
         self._rng: Final = rng
         self._mint: Final = mint
         self._lock: Final = lock
+        self._signals: Final = signals
         self._sampled_loads: Final = sampled_loads
+        self._recorded_loads: Final = recorded_loads
         self._observe_incarnation: Final = observe_incarnation
         self._lease_ttl_s = _LEASE_TTL_S
         self._sequence = 0
@@ -72,7 +76,6 @@ class Heartbeats:
         self._goes_on = False  # what the namespace wants of who can reach no coordinator
         self._silent_since: float | None = None  # the first try of those that nobody answered
         self._hurry: Final = asyncio.Event()
-        self._signals: Final = _Signals(clock)
 
     def leave(self, back_within_s: float | None = None) -> None:
         """Say from now on that this executor is leaving, and that it comes back if it does."""
@@ -156,6 +159,8 @@ class Heartbeats:
 
     def _report(self, now: float) -> Heartbeat:
         profile = self._profile
+        if self._recorded_loads is not None:
+            self._keeper.add_loads(self._recorded_loads())
         loads = self._sampled_loads()
         return Heartbeat(
             incarnation=self.incarnation,
@@ -226,29 +231,3 @@ class Heartbeats:
         )
         asked_s = min(error.retry_after_s or 0.0, self.interval_s / 2)
         return max(wait_s, self._rng.uniform(asked_s / 2, asked_s))
-
-
-class _Signals:
-    """CPU and loop lag since the last acknowledged report."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock: Final = clock
-        self._cpu_s = time.process_time()
-        self._since = clock()
-        self._lag_s = 0.0
-
-    def observe_lag(self, lag_s: float) -> None:
-        """A timer came this late."""
-        self._lag_s = max(self._lag_s, lag_s)
-
-    def read(self, now: float) -> ProcessSignals:
-        """The figures since the last acknowledged report."""
-        window_s = now - self._since
-        if window_s <= 0.0:
-            return ProcessSignals(event_loop_lag_s=self._lag_s)
-        cores = max(0.0, time.process_time() - self._cpu_s) / window_s
-        return ProcessSignals(cpu_cores=cores, event_loop_lag_s=self._lag_s)
-
-    def acknowledge(self) -> None:
-        """The report has arrived: a new window begins."""
-        self._cpu_s, self._since, self._lag_s = time.process_time(), self._clock(), 0.0

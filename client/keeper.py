@@ -208,6 +208,11 @@ class ShardKeeper:
             found[key] = HeldShard(epoch) if load is None else HeldShard(epoch, load)
         return found
 
+    def add_loads(self, amounts: Mapping[str, float]) -> None:
+        """Count this load on the shards that are held; one that is not named had none."""
+        for key in self.machine.held():
+            self._tenures[key].meter.add(amounts.get(key, 0.0))
+
     def acknowledge_report(self) -> None:
         """The last report has arrived."""
         for tenure in self._tenures.values():

@@ -12,9 +12,11 @@ from client.connection import Connection
 from client.heartbeats import Heartbeats
 from client.keeper import ShardCallbacks, ShardKeeper
 from client.lease import LeaseState
+from client.load import LoadRecorder
 from client.name_lock import NameLock
 from client.profile import ExecutorProfile
 from client.sampler import LoadSampler
+from client.signals import Signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ def assembled(
     rng: random.Random,
     mint: Callable[[], str],
     lock: NameLock | None,
+    signals: Signals,
+    recorder: LoadRecorder | None,
     concurrency_max: int,
     observe_state: Callable[[LeaseState], object],
     observe_fault: Callable[[Exception], object],
@@ -75,7 +79,9 @@ def assembled(
         rng=rng,
         mint=mint,
         lock=lock,
+        signals=signals,
         sampled_loads=loads.take,
+        recorded_loads=None if recorder is None else lambda: recorder.take(profile.namespace),
         observe_incarnation=acks.forget,
     )
     polls = AssignmentPolls(
