@@ -22,9 +22,10 @@ from coordinator.clock import Clock
 from coordinator.core.controller import Mind
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.outage import is_silent
+from coordinator.core.controller.strays import strays
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import fleet_figures
-from coordinator.core.types import ShardState
+from coordinator.core.types import Fate, ShardState
 from coordinator.leadership import Leadership
 from coordinator.replica import Replica
 
@@ -47,6 +48,18 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "claims_open": (
         "1 while executors say what they hold from before, and nobody is placed",
+        ("namespace",),
+    ),
+    "shards_parked_for_poison": (
+        "Shards that were present at too many crashes or failed starts",
+        ("namespace",),
+    ),
+    "shards_double_owned": (
+        "Shards that two live executors say they hold; on the leader",
+        ("namespace",),
+    ),
+    "shards_held_astray": (
+        "Shards that a live executor says it holds and does not own; on the leader",
         ("namespace",),
     ),
     "fleet_load_max": ("Utilisation of the hottest executor; on the leader", ("namespace",)),
@@ -140,6 +153,10 @@ class NodeMetrics(Collector):
         now = self._clock.monotonic()
         silent = (is_silent(namespace, mind, one, now) for one in namespace.executors.values())
         gauges["executors_silent"].add_metric((name,), sum(silent))
+        astray = strays(namespace, mind, now)
+        doubles = {one.key for one in astray if one.other is not None}
+        gauges["shards_double_owned"].add_metric((name,), len(doubles))
+        gauges["shards_held_astray"].add_metric((name,), len({one.key for one in astray}))
         fleet = see(namespace, mind, now)
         capacities = {seat.executor: seat.capacity for seat in fleet.seats}
         figures = fleet_figures(fleet.loads, capacities)
@@ -179,6 +196,8 @@ def _add_tables(
     for state, count in states.items():
         gauges["shards"].add_metric((name, state.value), count)
     gauges["claims_open"].add_metric((name,), namespace.info.window is not None)
+    poison = sum(namespace.shards[key].fate is Fate.PARKED for key in namespace.struck)
+    gauges["shards_parked_for_poison"].add_metric((name,), poison)
     gauges["shards_unassigned"].add_metric((name,), vacant)
     gauges["shards_reserved"].add_metric((name,), kept)
     alarm = namespace.info.mass_failure

@@ -54,6 +54,10 @@ _POOLS: dict[str, Sequence[Any]] = {
     "is_crash": (False, True, True),
     "withhold_at": (0, 0, 1, 2, 3),
     "strikes": (0, 1, 2),
+    "strays": (
+        (),
+        *((c.Stray(key=k, executor="a", epoch=7, other=o),) for k in KEYS for o in (None, "b")),
+    ),
     "id": ("", "d1"),
     "reason": ("", "why"),
     "by": ("", "ops"),

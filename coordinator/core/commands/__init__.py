@@ -56,10 +56,12 @@ from coordinator.core.commands.outcomes import (
 from coordinator.core.commands.shards import (
     DeclareShards,
     ForgetStrikes,
+    NoteStrays,
     ParkPoison,
     ParkShard,
     PinShard,
     RetireShard,
+    Stray,
     UnparkShard,
     UnpinShard,
 )
@@ -95,6 +97,7 @@ __all__ = [
     "MoveMember",
     "MoveShard",
     "NamespaceCommand",
+    "NoteStrays",
     "Once",
     "OrderCommand",
     "OutageCommand",
@@ -115,6 +118,7 @@ __all__ = [
     "StartCordon",
     "StartDrain",
     "StartHandoffs",
+    "Stray",
     "UnparkShard",
     "UnpinShard",
     "UpdateExecutor",
@@ -145,6 +149,7 @@ ShardCommand = (
     | ParkShard
     | ParkPoison
     | ForgetStrikes
+    | NoteStrays
     | UnparkShard
     | PinShard
     | UnpinShard

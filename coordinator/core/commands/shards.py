@@ -54,6 +54,26 @@ class ForgetStrikes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stray:
+    """A shard that an executor says it holds under this epoch, without owning it."""
+
+    key: str
+    executor: str
+    epoch: int
+    other: str | None
+    """Another executor that says it holds it, its owner if that does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteStrays:
+    """Executors hold shards that are not theirs: only told, nothing follows from it."""
+
+    namespace: str
+    strays: tuple[Stray, ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnparkShard:
     """Somebody shall run this shard again."""
 

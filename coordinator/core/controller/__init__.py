@@ -28,6 +28,7 @@ from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_v
 from coordinator.core.controller.poison import plan_poison
 from coordinator.core.controller.promises import plan_settlement, settlement_at
 from coordinator.core.controller.returns import next_return, plan_returns
+from coordinator.core.controller.strays import plan_strays
 from coordinator.core.controller.window import plan_window, window_ends_at
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
@@ -96,6 +97,7 @@ class Controller:
             or plan_poison(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now, at_ms)
+            or plan_strays(namespace, mind, now, at_ms)
             or plan_balance(namespace, mind, now, at_ms)
         )
 

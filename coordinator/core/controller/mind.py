@@ -14,6 +14,7 @@ from coordinator.core.controller.beats import Beat, Need, Verdict
 from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
 from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.failures import FailureBook
+from coordinator.core.controller.strays import StrayBook
 from coordinator.core.controller.tallies import Tallies
 from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import MEDIAN_OF_MAX, LoadBook
@@ -52,6 +53,7 @@ class Mind:
     claims: ClaimBook
     failures: FailureBook = field(default_factory=FailureBook)
     crashes: CrashBook = field(default_factory=CrashBook)
+    strays: StrayBook = field(default_factory=StrayBook)
     sequences: dict[tuple[str, str], int] = field(default_factory=dict)
     """Highest heartbeat sequence by (executor, incarnation)."""
     leaving: set[tuple[str, str]] = field(default_factory=set)
@@ -159,7 +161,9 @@ class Mind:
             self.claims.remember(beat)
         if beat.process is not None:
             self.loads.observe_process(beat.executor, beat.process)
-        if beat.shards is not None and not is_repeated:
+        if beat.shards is None:
+            self.strays.unchanged(beat.executor, beat.received_at)
+        elif not is_repeated:
             self._fold(namespace, beat)
         return True
 
@@ -172,11 +176,16 @@ class Mind:
         loads = {key: held.load for key, held in shards.items() if key in owned}
         self.loads.fold(beat.executor, loads, [*loads, *missing], beat.received_at)
         self.reported[beat.executor] = frozenset(loads)
+        # While executors say what they hold from before, nobody knows whose it is.
+        is_known = len(loads) == len(shards) or namespace.info.window is not None
+        astray = {} if is_known else {k: held for k, held in shards.items() if k not in owned}
+        self.strays.hear(beat.executor, astray, beat.received_at)
 
     def stood_still(self, gap_s: float) -> None:
         """The leader could hear nobody for so long: it counts against no one."""
         self.leases.add_pause(gap_s)
         self.claims.add_pause(gap_s)
+        self.strays.add_pause(gap_s)
         for away in self.away_since:
             self.away_since[away] += gap_s
 
@@ -185,6 +194,7 @@ class Mind:
         self.last_join_at = now
         self.loads.restart(executor)
         self.reported.pop(executor, None)
+        self.strays.forget(executor)
 
     def forget_executor(self, executor: str, incarnation: str) -> None:
         """The incarnation is over."""
@@ -194,6 +204,7 @@ class Mind:
         if executor not in self.leases:
             self.loads.restart(executor)
             self.reported.pop(executor, None)
+            self.strays.forget(executor)
 
     def learn_claims(
         self,

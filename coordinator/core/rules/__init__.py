@@ -87,6 +87,8 @@ def _of_shards(draft: Draft, command: c.ShardCommand) -> c.Outcome:
             return shards.unpark(draft, command)
         case c.ParkPoison() | c.ForgetStrikes():
             return poisoned.conclude(draft, command)
+        case c.NoteStrays():
+            return shards.note_strays(draft, command)
         case c.PinShard():
             return shards.pin(draft, command)
         case c.UnpinShard():

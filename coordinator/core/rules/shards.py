@@ -3,6 +3,7 @@
 from coordinator.core.commands import (
     Applied,
     DeclareShards,
+    NoteStrays,
     Outcome,
     ParkShard,
     PinShard,
@@ -147,6 +148,21 @@ def unpin(draft: Draft, command: UnpinShard) -> Outcome:
             reason=command.reason,
         )
     return Applied(resource=command.key)
+
+
+def note_strays(draft: Draft, command: NoteStrays) -> Outcome:
+    """Tell of executors that hold what is not theirs."""
+    for stray in command.strays:
+        is_double = stray.other is not None
+        draft.note(
+            EventKind.SHARD_DOUBLE_OWNED if is_double else EventKind.SHARD_HELD_ASTRAY,
+            command.at_ms,
+            shard=draft.shard(stray.key) or Shard(key=stray.key),
+            executor=stray.executor,
+            target=stray.other,
+            detail=f"held under epoch {stray.epoch}",
+        )
+    return Applied(count=len(command.strays))
 
 
 def _missing(key: str) -> Refused:
