@@ -65,6 +65,8 @@ class Member:
     """Shards that it cannot start."""
     dies_of: set[str] = field(default_factory=set)
     """Shards whose start kills the process."""
+    keeps: set[str] = field(default_factory=set)
+    """Shards that it says it stopped, and goes on with: a faulty client."""
     restarts_after_s: float | None = None
     """A supervisor starts the process again so long after its death; None for never."""
     proves_death: bool = False
@@ -227,7 +229,7 @@ class World:
         return [
             one.name
             for one in self.members.values()
-            if key in one.running and one.may_act(key, self.now)
+            if key in one.running and key not in one.keeps and one.may_act(key, self.now)
         ]
 
     def sent(self, kind: type[_Sent], since: float = 0.0) -> list[_Sent]:
@@ -458,7 +460,7 @@ class World:
         prepared: list[Claim] = []
         failed: list[Claim] = []
         for key in [key for key in member.running if key not in duties]:
-            if key not in member.hangs_on:
+            if key not in member.hangs_on | member.keeps:
                 del member.running[key]
         for key, (epoch, duty) in duties.items():
             claim = Claim(key, epoch)
@@ -467,7 +469,8 @@ class World:
                     prepared.append(claim)
             elif duty == "release":
                 if key not in member.running or key not in member.hangs_on:
-                    member.running.pop(key, None)
+                    if key not in member.keeps:
+                        member.running.pop(key, None)
                     member.stopped.add((key, epoch))
                     released.append(claim)
             elif (
