@@ -33,6 +33,7 @@ from client.errors import (
     Unreachable,
 )
 from client.executor import Executor
+from client.hashing import shard_for
 from client.lease import LeaseState
 from client.load import LoadRecorder
 from client.operator import Operator
@@ -70,4 +71,5 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "Unreachable",
+    "shard_for",
 ]

@@ -7,8 +7,9 @@ in `table`.
 import asyncio
 import contextlib
 import logging
+import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -19,6 +20,7 @@ from client.lifecycle import Cursor
 from client.protocol import RoutingAnswer
 from client.retry import CAP_S, Pace, full_jitter_s, spread_s
 from client.table import Owner, RoutingTable
+from client.table_file import read_table, write_table
 from client.transport import Transport
 
 _log: Final = logging.getLogger(__name__)
@@ -31,6 +33,9 @@ LOOKUP_TIMEOUT_S: Final = 10.0
 # A burst of refusals by executors is one event of the fleet, not one per call.
 REFRESH_EVERY_S: Final = 0.2
 _REFRESH_TIMEOUT_S: Final = 2.0
+# The file is for outages: a few seconds behind are caught up by the first answer, and a fleet that
+# moves shards all the time does not write the disk all the time.
+SAVE_EVERY_S: Final = 5.0
 _PRUNE_EVERY: Final = 1_000  # answers; executors come and go far more slowly
 
 
@@ -41,7 +46,10 @@ class Router:
             await router.ready(timeout_s=10)
             owner = router.owner("orders")
 
-    During an outage the last table goes on being served, and `is_stale` says so.
+    During an outage the last table goes on being served, and `is_stale` says so. With `table_file`
+    it is kept on disk too, and serves a router that starts while no node answers. With
+    `fallback_fleet` (executors and their addresses, the same for every reader) whatever the table
+    does not know is where `hash % n` over that fleet puts it: see `hashing`.
     """
 
     def __init__(
@@ -51,6 +59,8 @@ class Router:
         namespace: str,
         token: str | None = None,
         on_change: Callable[[], object] | None = None,
+        table_file: str | os.PathLike[str] | None = None,
+        fallback_fleet: Mapping[str, str] | None = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = lease_now_s,
@@ -61,7 +71,10 @@ class Router:
         self._connection: Final = Connection(
             endpoints, token, transport=transport, rng=self._rng, monotonic=clock
         )
-        self._table: Final = RoutingTable()
+        self._table: Final = RoutingTable(fallback_fleet)
+        self._file: Final = table_file
+        self._is_changed: Final = asyncio.Event()
+        """Something was taken in that is not on disk."""
         self._on_change: Final = on_change
         self._pace: Final = Pace()
         self._is_ready: Final = asyncio.Event()
@@ -72,10 +85,14 @@ class Router:
         self._confirmed_at: float | None = None
         self._last_error: errors.ShardCoordinatorError | None = None
         self._refresh: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[None] | None = None
         self._refreshed_at: float | None = None
         self._answers = 0
 
     async def __aenter__(self) -> Self:
+        if self._file is not None:
+            await self._restore(self._file)
+            self._saving = asyncio.create_task(self._save(self._file))
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -85,10 +102,12 @@ class Router:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        tasks = [task for task in (self._task, self._refresh) if task is not None]
+        tasks = [one for one in (self._task, self._refresh, self._saving) if one is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._file is not None and self._is_changed.is_set():
+            await self._write(self._file)
         await self._connection.close()
 
     # ---------------------------------------------------------------------------- look-ups
@@ -194,6 +213,8 @@ class Router:
 
     async def _failed(self, error: errors.ShardCoordinatorError) -> None:
         self._failures += 1
+        if self._table.cursor is not None:
+            self._is_ready.set()  # with what was on disk: nobody has anything newer for us
         self._last_error = error
         level = logging.WARNING if self._failures == 1 else logging.DEBUG
         _log.log(level, "routing_failed namespace=%s error=%s", self._namespace, error)
@@ -241,9 +262,39 @@ class Router:
         self._answers += 1
         if self._answers % _PRUNE_EVERY == 0:
             self._table.prune()
-        if self._on_change is not None and self._table.cursor != before:
-            self._on_change()
+        if self._table.cursor != before:
+            self._is_changed.set()
+            if self._on_change is not None:
+                self._on_change()
         return True
+
+    # ------------------------------------------------------------------------- the table's file
+
+    async def _restore(self, path: str | os.PathLike[str]) -> None:
+        kept = await asyncio.to_thread(read_table, path, self._namespace)
+        if kept is None or self._table.cursor is not None:
+            return
+        try:
+            self._table.apply(kept)
+        except ValueError as error:
+            _log.warning("table_file_unreadable path=%s error=%s", path, error)
+
+    async def _save(self, path: str | os.PathLike[str]) -> None:
+        while True:
+            await self._is_changed.wait()
+            await self._write(path)
+            await asyncio.sleep(SAVE_EVERY_S)
+
+    async def _write(self, path: str | os.PathLike[str]) -> None:
+        self._is_changed.clear()
+        table = self._table.snapshot()
+        if table is None:
+            return
+        try:
+            await asyncio.to_thread(write_table, path, self._namespace, table)
+        except OSError as error:
+            # Routing goes on without it; the next change tries again.
+            _log.warning("table_file_not_written path=%s error=%s", path, error)
 
 
 def _says_more(owner: Owner | None, refused: int) -> bool:

@@ -1,13 +1,16 @@
 """The routing table that a router keeps.
 
-Decides what an answer changes in it and which answers are dropped. Pure; it must not know HTTP,
-clocks or waiting. Answers come on one thread; owners may be asked for on any.
+Decides what an answer changes in it, which answers are dropped, and whom the table names where it
+has no row and a fallback fleet was given. Pure; it must not know HTTP, clocks or waiting. Answers
+come on one thread; owners may be asked for on any.
 """
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from client.hashing import hashed
 from client.lifecycle import Cursor
 from client.protocol import RoutedExecutor, RoutingAnswer
 
@@ -31,7 +34,12 @@ class Owner:
 class RoutingTable:
     """Shard -> owner at one cursor. The cursor never goes back within a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, fallback_fleet: Mapping[str, str] | None = None) -> None:
+        """`fallback_fleet` maps executors to their addresses: all that this reader may name."""
+        if fallback_fleet is not None and not fallback_fleet:
+            raise ValueError("a fallback fleet has at least one executor")
+        self._fleet: Final = None if fallback_fleet is None else dict(fallback_fleet)
+        self._fleet_names: Final = sorted(fallback_fleet or ())
         self.cursor: Cursor | None = None
         self._executors: dict[str, RoutedExecutor] = {}
         self._owners: dict[str, tuple[str, int]] = {}
@@ -46,7 +54,11 @@ class RoutingTable:
         return len(self._owners)
 
     def owner(self, key: str) -> Owner | None:
-        """The owner of a shard, or None when the table knows none."""
+        """The owner of a shard, or None when the table knows none.
+
+        With a fallback fleet, a shard without a row, or with a row that names somebody outside
+        the fleet, is where static hashing puts it, under epoch 0; a parked one is nowhere.
+        """
         found = self._built.get(key)
         return self._build(key) if found is None else found
 
@@ -108,6 +120,8 @@ class RoutingTable:
     def _build(self, key: str) -> Owner | None:
         with self._changing:
             row = self._owners.get(key)
+            if self._fleet is not None and (row is None or row[0] not in self._fleet):
+                return self._fallback(key, self._fleet)
             if row is None:
                 return None
             executor, epoch = row
@@ -124,6 +138,27 @@ class RoutingTable:
                 moving_to_address=self._executors.get(moving_to or "", _UNKNOWN).address,
             )
             return owner
+
+    def _fallback(self, key: str, fleet: Mapping[str, str]) -> Owner | None:
+        # Not kept: there may be any number of keys without a row.
+        if key in self._parked:
+            return None
+        executor = hashed(key, self._fleet_names)
+        return Owner(key=key, executor=executor, epoch=0, address=fleet[executor])
+
+    def snapshot(self) -> RoutingAnswer | None:
+        """The whole table, as a node would answer it; None before the first answer."""
+        with self._changing:
+            if self.cursor is None:
+                return None
+            return RoutingAnswer(
+                kind="snapshot",
+                cursor=str(self.cursor),
+                executors=dict(self._executors),
+                owners=dict(self._owners),
+                moving=dict(self._moving),
+                parked=sorted(self._parked),
+            )
 
     def prune(self) -> None:
         """Forget executors that own nothing and get nothing; snapshots leave them out anyway."""
