@@ -38,6 +38,8 @@ class EventKind(StrEnum):
     SHARDS_INHERITED = "shards_inherited"
     """A restarted executor got back what its predecessor owned."""
     EXECUTOR_LEAVING = "executor_leaving"
+    EXECUTOR_STAYING = "executor_staying"
+    """It had said that it leaves, and took that back."""
     EXECUTOR_LEFT = "executor_left"
     EXECUTOR_LOST = "executor_lost"
     """Its lease ran out."""

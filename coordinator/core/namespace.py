@@ -243,7 +243,8 @@ class NamespaceState:
             if executor in self.executors:
                 self._set_revision[executor] = revision
         self.ring.add(revision, draft.shards, renamed)
-        self.events.add(revision, draft.events)
+        if draft.events:  # most commits of a busy namespace are told of, most of a quiet one not
+            self.events.add(revision, draft.events)
         self.revision = revision
 
     def _commit_shards(

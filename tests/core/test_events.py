@@ -63,6 +63,7 @@ from tests.core.builders import (
     undrain,
     unpark,
     unpin,
+    update,
 )
 
 K = EventKind
@@ -125,6 +126,8 @@ def test_leaving_is_told_once() -> None:
     state = fleet(2, 4)
     assert gist(news(state, leaving("e1"))) == [(K.EXECUTOR_LEAVING, None, "e1", None, "", 2)]
     assert news(state, leaving("e1")) == []
+    stays = update("e1")
+    assert gist(news(state, stays, stays)) == [(K.EXECUTOR_STAYING, None, "e1", None, "", 2)]
 
 
 def test_an_eviction_is_told_with_who_and_why_and_again_when_it_is_through() -> None:

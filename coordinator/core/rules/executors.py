@@ -78,8 +78,7 @@ def join(draft: Draft, command: JoinExecutor) -> Outcome:
     if record.incarnation == command.incarnation:
         if record.evicted:
             return closed(command.executor, command.incarnation, CloseCause.EVICTED)
-        if record.profile != command.profile:
-            draft.executors[command.executor] = replace(record, profile=command.profile)
+        _take_profile(draft, record, command)
         return Applied(resource=command.executor)
     _note_version(draft, record.profile.version, command.profile.version)
     _supersede(draft, record, command)
@@ -184,18 +183,24 @@ def update(draft: Draft, command: UpdateExecutor) -> Outcome:
     if record is None or record.incarnation != command.incarnation or record.evicted:
         over = draft.base.closed.get((command.executor, command.incarnation), CloseCause.EXPIRED)
         return closed(command.executor, command.incarnation, over)
-    if record.profile != command.profile:
-        draft.executors[record.id] = replace(record, profile=command.profile)
-    leaving = ExecutorStatus.LEAVING
-    if command.profile.status is leaving and record.profile.status is not leaving:
+    _take_profile(draft, record, command)
+    return Applied(resource=record.id)
+
+
+def _take_profile(draft: Draft, record: Executor, command: JoinExecutor | UpdateExecutor) -> None:
+    """What an incarnation says of itself; that it leaves, or stays after all, is told."""
+    if record.profile == command.profile:
+        return
+    draft.executors[record.id] = replace(record, profile=command.profile)
+    if record.profile.status is not command.profile.status:
+        is_leaving = command.profile.status is ExecutorStatus.LEAVING
         draft.note(
-            EventKind.EXECUTOR_LEAVING,
+            EventKind.EXECUTOR_LEAVING if is_leaving else EventKind.EXECUTOR_STAYING,
             command.at_ms,
             executor=record.id,
             host=command.profile.host,
             count=len(draft.base.owned(record.id)),
         )
-    return Applied(resource=record.id)
 
 
 def evict(draft: Draft, command: EvictExecutor) -> Outcome:
