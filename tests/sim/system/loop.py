@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 TIMER_LATE_S: Final = 2e-5
 """A timer never fires early; with less than that the rounding of a skewed clock could make it."""
+WALL_MS: Final = 1_780_000_000_000
+"""When every run begins."""
 TURNS_AT_ONCE_MAX: Final = 20_000
 """Turns of one loop without any time passing: a process that waits for nothing never ends."""
 
@@ -28,8 +30,11 @@ ENDINGS_MAX: Final = 20
 class Machine:
     """Where processes run: a clock that outlives them."""
 
-    def __init__(self, world: World, name: str, rate: float = 1.0, offset_s: float = 0.0) -> None:
+    def __init__(
+        self, world: World, name: str, rate: float, offset_s: float, *, wall_off_s: float
+    ) -> None:
         self.world = world
+        self._wall_off_s = wall_off_s
         self.name = name
         self.rate = rate
         self.offset_s = offset_s
@@ -43,8 +48,8 @@ class Machine:
         return (local_s - self.offset_s) / self.rate
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, right by some seconds: each machine has its own opinion."""
-        return 1_780_000_000_000 + int(self.monotonic() * 1000)
+        """Milliseconds since 1970, wrong by half a second."""
+        return WALL_MS + int((self.world.now + self._wall_off_s) * 1000)
 
 
 class Network(Protocol):

@@ -9,6 +9,7 @@ import contextlib
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from client import Executor, Operator, Router, Shard, ShardCoordinatorError, errors
@@ -37,6 +38,8 @@ class Surroundings:
     answered: Callable[[str, Response], None]
     has_warmup: bool
     leave_timeout_s: float
+    lock_dir: Path | None
+    """Where executors keep their name locks; None when they have none."""
     processes: list[Process] = field(default_factory=list)
     """Every life of every program."""
 
@@ -119,17 +122,23 @@ class ExecutorProgram(Program):
     ) -> None:
         super().__init__(around, machine, name)
         self.mood = Mood()
+        self.version = "1"
         self._loads = loads
-        self._leaving: dict[Process, asyncio.Event] = {}
+        self._leaving: dict[Process, asyncio.Future[float | None]] = {}
 
-    def leave(self) -> None:
-        """The newest life is asked to end in good order."""
+    def leave(self, back_within_s: float | None = None) -> None:
+        """The newest life is asked to end in good order, for good or for a moment."""
         for process in self.alive[-1:]:
-            process.receive(self._leaving[process].set)
+            process.receive(self._ask_to_leave, process, back_within_s)
+
+    def _ask_to_leave(self, process: Process, back_within_s: float | None) -> None:
+        asked = self._leaving.get(process)
+        if asked is not None and not asked.done():
+            asked.set_result(back_within_s)
 
     async def live(self, process: Process, rng: random.Random) -> None:
         """One process: joins, runs what it is given, leaves when it is asked to."""
-        self._leaving[process] = leaving = asyncio.Event()
+        self._leaving[process] = leaving = asyncio.get_running_loop().create_future()
         witness = self.around.witness
         process.looked = lambda: witness.look(process)
         incarnations = iter(range(1_000_000))
@@ -152,6 +161,8 @@ class ExecutorProgram(Program):
             on_prepare=prepare if self.around.has_warmup else None,
             host=self.machine.name,
             address=f"{self.machine.name}:80",
+            version=self.version,
+            lock_dir=self.around.lock_dir,
             leave_timeout_s=self.around.leave_timeout_s,
             join_timeout_s=60.0,
             transport=self.transport(process),
@@ -159,8 +170,10 @@ class ExecutorProgram(Program):
             clock=self.machine.monotonic,
             mint=lambda: f"{process.name.replace('.', '-')}-{next(incarnations)}",
         )
+        if (lock := executor._parts.lock) is not None:
+            process.gone.append(lock.close)  # as the kernel does
         async with executor:
-            await leaving.wait()
+            await executor.leave(back_within_s=await leaving)
 
     async def _behave(self, process: Process, rng: random.Random) -> None:
         mood = self.mood

@@ -33,12 +33,13 @@ WIRES: Final = {
     "swallow_answers": 4,
 }
 NODES: Final = {"pause_node": 4, "transfer": 3, "compact": 1, "restart_node": 2}
-MEMORY: Final = {"forget": 4}
+MEMORY: Final = {"forget": 4, "lose_all": 1}
 DISKS: Final = {"crash": 3, "crash_all": 2, "power_cut": 3, "disk_breaks": 1, "disk_full": 1}
 PROGRAMS: Final = {
     "pause_executor": 6,
     "crash_executor": 6,
     "leave_executor": 3,
+    "deploy_executor": 3,
     "twin_executor": 2,
     "hang": 4,
     "fail": 3,
@@ -60,6 +61,7 @@ ORDERS: Final = {
     "unpark": 2,
     "evict": 1,
     "lease": 1,
+    "proceed": 1,
 }
 
 
@@ -120,6 +122,9 @@ class Cast:
     operator: OperatorProgram
     keys: list[str]
     lease_s: float
+    remembers_orders: bool
+    """Nodes have disks; without, a longer lease by order is lost with all of them, and is waited
+    for no longer: the product says so."""
 
 
 class Injector:
@@ -246,6 +251,12 @@ class Injector:
         if self._may_forget(event.names[0]):
             self._down(event.names[0], event.span_s)
 
+    def _lose_all(self, event: Event) -> None:
+        """Total loss: what nobody remembers, executors say."""
+        if all(place.is_up and place.is_admitted for place in self.cast.nodes.values()):
+            for name in self.cast.nodes:
+                self._down(name, event.span_s)
+
     def _crash(self, event: Event) -> None:
         self._down(event.names[0], event.span_s)
 
@@ -294,6 +305,12 @@ class Injector:
 
     def _leave_executor(self, event: Event) -> None:
         self.cast.executors[event.names[0]].leave()
+
+    def _deploy_executor(self, event: Event) -> None:
+        """It ends, to come back soon with the next version."""
+        program = self.cast.executors[event.names[0]]
+        program.version = "2"
+        program.leave(back_within_s=event.span_s)
 
     def _twin_executor(self, event: Event) -> None:
         """Two live processes under one name, as a supervisor that lost count makes them."""
@@ -370,9 +387,14 @@ class Injector:
 
     def _lease(self, event: Event) -> None:
         """A shorter lease, or a longer one."""
-        lease_s = self.cast.lease_s * (0.5 if event.share < 0.6 else 1.5)
+        is_longer = event.share > 0.6 and self.cast.remembers_orders
+        lease_s = self.cast.lease_s * (1.5 if is_longer else 0.5)
         fields = {"lease_ttl_s": lease_s, "heartbeat_interval_s": lease_s / 5}
         self._order(lambda o: o.change_policy(NAMESPACE, fields))
+
+    def _proceed(self, event: Event) -> None:
+        del event
+        self._order(lambda o: o.proceed_mass_failure(NAMESPACE, reason="sim"))
 
     def _order(self, what: "Callable[[Operator], object]") -> None:
         self.cast.operator.order(what)  # type: ignore[arg-type]

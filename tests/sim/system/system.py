@@ -5,8 +5,11 @@ again within its bound, no handoff may be open, and nodes and routers must agree
 """
 
 import random
+import shutil
+import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from client.transport import Response
@@ -75,6 +78,9 @@ class Mix:
     lease_s: float
     has_warmup: bool
     release_timeout_leases: float
+    has_locks: bool
+    poison_threshold: int
+    mass_failure_ratio: float
 
     @property
     def policy(self) -> dict[str, object]:
@@ -83,6 +89,10 @@ class Mix:
             "lease_ttl_s": self.lease_s,
             "heartbeat_interval_s": self.lease_s / 5,
             "initial_hold_s": 0.5,
+            "return_window_s": 2 * self.lease_s,
+            "mixed_version_hold_s": 3.0,
+            "poison_threshold": self.poison_threshold,
+            "mass_failure_ratio": self.mass_failure_ratio,
             "handoff": {
                 "warmup": self.has_warmup,
                 "release_timeout_s": self.release_timeout_leases * self.lease_s,
@@ -124,6 +134,9 @@ def draw_mix(seed: int) -> Mix:
         lease_s=lease_s,
         has_warmup=rng.random() < 0.4,
         release_timeout_leases=rng.choice([0.3, 0.7, 1.5]),
+        has_locks=rng.random() < 0.5,
+        poison_threshold=rng.choice([3, 20]),
+        mass_failure_ratio=rng.choice([0.5, 1.0]),
     )
 
 
@@ -138,6 +151,7 @@ class Scenario:
         self.witness = Witness(self.world)
         self.answers = 0
         self.settled_s = 0.0
+        self._lock_dir = Path(tempfile.mkdtemp(prefix="sim-")) if mix.has_locks else None
         self.keys = [str(number) for number in range(mix.shards)]
         addresses = [f"127.0.0.{number}" for number in (1, 2, 3)]
         self.nodes = self._make_nodes(["n1", "n2", "n3"], addresses)
@@ -150,6 +164,7 @@ class Scenario:
             answered=self._answered,
             has_warmup=mix.has_warmup,
             leave_timeout_s=2 * mix.lease_s,
+            lock_dir=self._lock_dir,
         )
         self.executors = self._make_executors()
         self.routers = {
@@ -166,6 +181,7 @@ class Scenario:
                 operator=self.operator,
                 keys=self.keys,
                 lease_s=mix.lease_s,
+                remembers_orders=mix.has_disks,
             )
         )
         script = draw(
@@ -182,7 +198,9 @@ class Scenario:
     def _machine(self, name: str) -> Machine:
         rng, skew = self.world.rng, self.mix.skew
         rate = 1.0 + rng.choice([-1.0, 1.0, rng.uniform(-1.0, 1.0)]) * skew
-        return Machine(self.world, name, rate, rng.uniform(0.0, 1e5))
+        return Machine(
+            self.world, name, rate, rng.uniform(0.0, 1e5), wall_off_s=rng.uniform(-0.5, 0.5)
+        )
 
     def _make_nodes(self, names: list[str], addresses: list[str]) -> dict[str, NodePlace]:
         mix = self.mix
@@ -360,6 +378,8 @@ class Scenario:
             process.loop.close_all()
         for place in self.nodes.values():
             place.clean_up()
+        if self._lock_dir is not None:
+            shutil.rmtree(self._lock_dir)
 
 
 def _toml(mix: Mix) -> str:
