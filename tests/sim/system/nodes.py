@@ -25,6 +25,9 @@ from tests.sim.world import World
 
 API_PORT = 7070
 RAFT_PORT = 7071
+TICK_S = 0.05
+PING_S = 0.12
+"""As rare as the time-outs allow: idle turns are a third of the work of a run."""
 POWER_BACK_S = 0.3
 """A machine that lost its power starts again after this."""
 
@@ -62,8 +65,13 @@ def consensus_of(
             rng: random.Random,
             monotonic: Callable[[], float],
         ) -> None:
-            small_config = replace(config, compaction_min_entries=compaction_entries)
-            super().__init__(small_config, machine, rng=rng, monotonic=monotonic)
+            eased = replace(
+                config,
+                compaction_min_entries=compaction_entries,
+                tick_interval_s=TICK_S,
+                ping_interval_s=PING_S,
+            )
+            super().__init__(eased, machine, rng=rng, monotonic=monotonic)
 
     return OnSimDisk
 

@@ -33,7 +33,7 @@ from tests.sim.system.witness import Witness
 from tests.sim.world import World
 
 BOOT_S: Final = 2.0
-FAULTS_S: Final = 24.0
+FAULTS_S: Final = 20.0
 LOOK_S: Final = 0.1
 """How often the calm is looked at."""
 STAYS_LEASES: Final = 1.5
@@ -298,6 +298,7 @@ class Scenario:
             lacking = self._lacks()
             if lacking is not None:
                 settled_at_s = None
+                self._unpark()
                 if world.now > calm_from_s + self.mix.bound_s:
                     self.witness.fail(f"not settled after {self.mix.bound_s:.1f} s: {lacking}")
             elif settled_at_s is None:
@@ -306,6 +307,16 @@ class Scenario:
                 self.settled_s = settled_at_s - calm_from_s
                 return
             world.run_until(world.now + LOOK_S, self._is_broken)
+
+    def _unpark(self) -> None:
+        """What was parked as poison by the last of the faults is let run again."""
+        leader = self._leader()
+        namespace = leader and leader.replica.state.namespaces.get(NAMESPACE)
+        if not namespace or not self.operator.is_undone:
+            return
+        for key, shard in sorted(namespace.shards.items()):
+            if shard.fate is not None:
+                self.operator.order(lambda o, key=key: o.undrain_shard(NAMESPACE, key))
 
     def _carry_out(self, event: Event) -> None:
         self.witness.note(str(event))
