@@ -86,6 +86,7 @@ class Router:
         self._last_error: errors.ShardCoordinatorError | None = None
         self._refresh: asyncio.Task[None] | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._refreshed_at: float | None = None
         self._answers = 0
 
@@ -106,6 +107,8 @@ class Router:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._writing is not None:
+            await self._writing
         if self._file is not None and self._is_changed.is_set():
             await self._write(self._file)
         await self._connection.close()
@@ -282,7 +285,9 @@ class Router:
     async def _save(self, path: str | os.PathLike[str]) -> None:
         while True:
             await self._is_changed.wait()
-            await self._write(path)
+            # A thread cannot be cancelled: whoever ends this task waits for what it writes.
+            self._writing = asyncio.create_task(self._write(path))
+            await asyncio.shield(self._writing)
             await asyncio.sleep(SAVE_EVERY_S)
 
     async def _write(self, path: str | os.PathLike[str]) -> None:

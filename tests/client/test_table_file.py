@@ -159,7 +159,7 @@ async def test_the_file_follows_while_the_router_runs_and_a_bad_place_for_it_har
         await until(lambda: unkept.owner("a"))
         await until(path.exists)
         await until(
-            lambda: path.exists() and "a" in json.loads(path.read_bytes())["table"]["owners"]
+            lambda: "a" in json.loads(path.read_bytes())["table"]["owners"], SAVE_EVERY_S + 5.0
         )
         await until(lambda: "table_file_not_written" in caplog.text)
         await asyncio.sleep(0.1)
