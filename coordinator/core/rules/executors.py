@@ -163,7 +163,7 @@ def _pass_over(draft: Draft, command: JoinExecutor | InheritShards) -> None:
     """New epochs for all that a dead incarnation owned; its open handoffs away go through."""
     executor, at_ms, crash = command.executor, command.at_ms, Crash.told(command)
     owned = sorted(draft.base.owned(executor))
-    if owned:
+    if owned or isinstance(command, InheritShards):  # the end of a wait is told in any case
         draft.note(EventKind.SHARDS_INHERITED, at_ms, executor=executor, count=len(owned))
     for key in owned:
         shard = draft.base.shards[key]

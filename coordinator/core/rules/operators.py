@@ -134,17 +134,17 @@ def end_cordon(draft: Draft, command: EndCordon) -> Outcome:
 
 def pause(draft: Draft, command: PauseBalancer) -> Outcome:
     """No voluntary moves; a second pause replaces the first."""
-    draft.info = replace(
-        draft.base.info,
-        pause=Pause(
-            reason=command.reason,
-            by=command.by,
-            since_ms=command.at_ms,
-            until_ms=command.until_ms,
-        ),
+    info = draft.base.info
+    wanted = Pause(
+        reason=command.reason,
+        by=command.by,
+        since_ms=command.at_ms,
+        until_ms=command.until_ms,
     )
-    draft.note(EventKind.BALANCER_PAUSED, command.at_ms, by=command.by, reason=command.reason)
-    return Applied(resource=draft.base.info.name)
+    if info.pause != wanted:
+        draft.info = replace(info, pause=wanted)
+        draft.note(EventKind.BALANCER_PAUSED, command.at_ms, by=command.by, reason=command.reason)
+    return Applied(resource=info.name)
 
 
 def resume(draft: Draft, command: ResumeBalancer) -> Outcome:
