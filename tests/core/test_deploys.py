@@ -1,12 +1,13 @@
 """Deploys and late joiners over virtual time: what restarts move, and where shards go meanwhile."""
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from coordinator.core import commands as c
-from coordinator.core.types import BalancerMode, Cause, Policy
+from coordinator.core.types import BalancerMode, Cause, HandoffPolicy, Policy
 from tests.core.builders import NS, drain, end_reservation, evict
 from tests.core.controller_world import TICK_S, World, quick, settled
 
@@ -131,6 +132,42 @@ def test_in_a_rolling_deploy_with_handoff_a_shard_moves_only_off_who_restarts_an
             assert {target for *_, target in made} <= (new or set(names))
     world.run(60)
     assert is_level(world)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_leaders_that_are_lost_at_any_moment_of_a_deploy_change_nothing_of_that(seed: int) -> None:
+    rng = random.Random(seed)
+    world = fleet(6, 24, policy=quick(Policy(handoff=HandoffPolicy(warmup=seed % 2 == 0))))
+    new: set[str] = set()
+    for name in sorted(world.members):
+        since, back_within_s = world.now, rng.choice((0.0, 25.0))
+        world.members[name].say_leaving(back_within_s)
+        upset(world, rng)
+        world.run_until(lambda w: w.space.executors[name].profile.status == "leaving", 5)  # noqa: B023
+        if not back_within_s:
+            world.run_until(lambda w: not w.space.owned(name), 30)  # noqa: B023
+        world.leave(name)
+        upset(world, rng)
+        world.members[name].come_back("v2")
+        upset(world, rng)
+        world.run_until(lambda w: name in w.space.executors, 5)  # noqa: B023
+        made = moves(world, since)
+        assert {source for _, _, source, _ in made} <= {name}
+        assert not made or back_within_s == 0.0
+        assert {target for *_, target in made} <= (new or set(world.members))
+        new.add(name)
+        if len(new) == len(world.members) - 1:
+            break  # with the last of them versions differ no more
+
+
+def upset(world: World, rng: random.Random) -> None:
+    """Some seconds in which a leader may be lost and another one come."""
+    world.run(rng.choice((0.1, 0.5, 2.0)))
+    if rng.random() < 0.5:
+        world.lose_leader()
+        world.run(rng.choice((0.1, 1.0, 3.0)))
+        world.elect()
+        world.run(rng.choice((0.1, 0.5, 2.0)))
 
 
 def test_a_deploy_that_is_rolled_back_goes_to_the_former_version_again() -> None:

@@ -9,12 +9,14 @@ from coordinator.core.invariants import namespace_faults
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
 from coordinator.core.types import CloseCause, Executor, Fate, Shard, ShardState, TargetKind
+from coordinator.core.window import ClaimWindow
 from tests.core.builders import (
     applied,
     close,
     cordon,
     drain,
     fleet,
+    go,
     join,
     overdue,
     pin,
@@ -155,6 +157,8 @@ def broken(state: ClusterState, *shards: Shard) -> list[str]:
         ({"is_warm": True}, "warm while owned"),
         ({"state": ShardState.PARKED}, "parked with owner e1"),
         ({"fate": Fate.RETIRED}, "owned while being retired"),
+        ({"reserved": "e2"}, "owned and kept for e2"),
+        ({"state": ShardState.VACANT, "executor": None, "reserved": "e9"}, "and kept for e9"),
         ({"state": ShardState.VACANT, "executor": None, "fate": Fate.PARKED}, "vacant with fate"),
     ],
 )
@@ -189,6 +193,18 @@ def test_an_executor_that_waits_for_itself_or_is_over_and_a_bound_below_the_leas
         "executor 'e2': on record although expired",
     ]
     assert isinstance(space(state).executors["e1"], Executor)
+
+
+def test_what_is_kept_for_one_that_is_there_or_while_claims_are_taken_is_found() -> None:
+    state = fleet(2, 2)
+    go(state, "e1")
+    here = space(state)
+    here.executors["e1"] = replace(here.executors["e2"], id="e1", incarnation="e1-2")
+    here.info = replace(here.info, window=ClaimWindow(lease_s=10.0, epoch_floor=1))
+    assert namespace_faults(here) == [
+        "shards are kept for somebody while claims to them are taken",
+        "executor 'e1': is back, and shards are still kept for it",
+    ]
 
 
 def test_events_out_of_order_or_ahead_of_their_time_are_found() -> None:

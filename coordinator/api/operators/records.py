@@ -297,7 +297,9 @@ class BalanceAnswer(Struct, frozen=True, kw_only=True):
     blocked: str | None
     """Why the hottest executor cannot be relieved; null when it need not or can."""
     skipped: str | None
-    """Why no voluntary move may be made now; null when one may."""
+    """Why no voluntary move may be made now: `recovering`, `off`, `paused`, `no_executors`,
+    `mass_failure`, `suspect_executor` (silent for half a lease), `mixed_versions` (a deploy),
+    `stale_data`; null when one may."""
     last_pass: PassView | None
     in_flight: int
     unmeasured: int
