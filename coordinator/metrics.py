@@ -22,10 +22,11 @@ from coordinator.clock import Clock
 from coordinator.core.controller import Mind
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.outage import is_silent
+from coordinator.core.controller.poison import parked_for_poison, suspected_of_poison
 from coordinator.core.controller.strays import strays
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import fleet_figures
-from coordinator.core.types import Fate, ShardState
+from coordinator.core.types import ShardState
 from coordinator.leadership import Leadership
 from coordinator.replica import Replica
 
@@ -52,6 +53,10 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "shards_parked_for_poison": (
         "Shards that were present at too many crashes or failed starts",
+        ("namespace",),
+    ),
+    "shards_suspected_of_poison": (
+        "Shards with as many crashes or failed starts as poison_threshold, and not parked",
         ("namespace",),
     ),
     "shards_double_owned": (
@@ -196,8 +201,8 @@ def _add_tables(
     for state, count in states.items():
         gauges["shards"].add_metric((name, state.value), count)
     gauges["claims_open"].add_metric((name,), namespace.info.window is not None)
-    poison = sum(namespace.shards[key].fate is Fate.PARKED for key in namespace.struck)
-    gauges["shards_parked_for_poison"].add_metric((name,), poison)
+    gauges["shards_parked_for_poison"].add_metric((name,), parked_for_poison(namespace))
+    gauges["shards_suspected_of_poison"].add_metric((name,), suspected_of_poison(namespace))
     gauges["shards_unassigned"].add_metric((name,), vacant)
     gauges["shards_reserved"].add_metric((name,), kept)
     alarm = namespace.info.mass_failure

@@ -8,9 +8,13 @@ from math import ceil, log
 
 import pytest
 
+from coordinator.core import commands as c
+from coordinator.core.controller import Mind
+from coordinator.core.controller.crashes import CRASHES_MAX, NO_CRASH, CrashBook, weight_of
+from coordinator.core.controller.poison import parked_for_poison, suspected_of_poison
 from coordinator.core.poison import MEMORY_S
 from coordinator.core.types import BalancerMode, ExecutorStatus, Policy, ShardState
-from tests.core.builders import unpark
+from tests.core.builders import NS, applied, evict, fleet, join, set_policy, space, unpark
 from tests.core.controller_world import World, quick, settled
 
 SHORT = quick(Policy(lease_ttl_s=4.0, heartbeat_interval_s=1.0, initial_hold_s=1.0))
@@ -81,6 +85,26 @@ def test_one_poison_shard_is_found_within_the_bound_and_nothing_else_is_parked(
     world.run(20)
     assert parked(world) == ["7"]
     assert world.space.shards["7"].note.startswith("poison: present at")
+
+
+@pytest.mark.parametrize("proves_death", [True, False])
+def test_executors_of_which_one_at_a_time_is_up_find_it_by_halves(
+    proves_death: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    world = supervised(2, 40, after_s=15.0, proves_death=proves_death)
+    poison(world, "7")
+    world.run_until(lambda w: bool(parked(w)), 200)
+    assert parked(world) == ["7"]
+    assert deaths(world) <= bound(2, 40)
+    settled(world)
+
+
+def test_the_only_executor_parks_nothing() -> None:
+    world = supervised(1, 8)
+    poison(world, "7")
+    world.run(90)
+    assert world.members["e1"].deaths >= 5
+    assert parked(world) == []
 
 
 def struck(world: World) -> list[str]:
@@ -266,3 +290,53 @@ def test_the_balancer_does_not_hide_poison() -> None:
     poison(world, "7")
     world.run_until(lambda w: bool(parked(w)), 120)
     assert parked(world) == ["7"]
+
+
+def test_so_many_crashes_are_remembered_and_each_once() -> None:
+    state = fleet(2, 4)
+    book = CrashBook()
+    for number in range(CRASHES_MAX + 5):
+        for _ in range(2):
+            book.weigh(space(state), "e1", f"e1-{number}", float(number) / 100)
+    assert len(book) == CRASHES_MAX
+    book.weigh(space(state), "e1", "e1-x", MEMORY_S * 3)
+    assert len(book) == 1
+
+
+def test_a_mass_failure_strikes_nobody() -> None:
+    state = fleet(6, 12)
+    raised = c.RaiseMassFailure(namespace=NS, silent=3, total=6, executors=(), at_ms=0)
+    assert CrashBook().weigh(space(state), "e1", "e1-1", 10.0).is_crash
+    applied(state, raised)
+    assert CrashBook().weigh(space(state), "e1", "e1-1", 10.0) == NO_CRASH
+
+
+def test_only_who_may_have_acted_has_crashed() -> None:
+    state = fleet(3, 6)
+    mind = Mind.begin(space(state), 0.0)
+
+    def counts(executor: str, incarnation: str) -> bool:
+        return weight_of(space(state), mind, executor, incarnation, 10.0).is_crash
+
+    assert not counts("nobody", "1")
+    assert not counts("e1", "e1-7")
+    applied(state, evict("e1"))
+    assert not counts("e1", "e1-1")
+    applied(state, join("e2", "e2-2"))
+    assert not counts("e2", "e2-2")
+    mind.leaving.add(("e2", "e2-1"))
+    assert not counts("e2", "e2-1")
+    assert counts("e3", "e3-1")
+
+
+def test_suspects_are_counted_until_they_are_parked() -> None:
+    world = supervised(3, 30)
+    assert suspected_of_poison(world.space) == 0
+    poison(world, "7")
+    world.run_until(lambda w: len(w.space.shards["7"].strikes) == 3, 60)
+    assert suspected_of_poison(world.space) >= 1
+    world.run_until(lambda w: bool(parked(w)), 60)
+    assert "7" in parked(world)
+    assert parked_for_poison(world.space) == 1
+    world.order(set_policy(replace(OFF, poison_threshold=None)))
+    assert suspected_of_poison(world.space) == 0

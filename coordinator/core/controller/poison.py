@@ -127,7 +127,7 @@ def _spared_of_failures(suspect: Shard, scene: Scene) -> Spared | None:
 
 def scene_of(namespace: NamespaceState, threshold: int) -> Scene:
     """What a suspect is compared with now."""
-    parked = sum(namespace.shards[key].fate is Fate.PARKED for key in namespace.struck)
+    parked = parked_for_poison(namespace)
     failing = sum(
         namespace.shards[key].cause is Cause.FAILED
         for key in namespace.vacant
@@ -142,6 +142,22 @@ def scene_of(namespace: NamespaceState, threshold: int) -> Scene:
         executors=len(namespace.executors),
         open_executors=sum(map(namespace.accepts, namespace.executors.values())),
         crashes=crashes_told(namespace.shards[key] for key in namespace.struck),
+    )
+
+
+def parked_for_poison(namespace: NamespaceState) -> int:
+    """How many shards are parked with strikes."""
+    return sum(namespace.shards[key].fate is Fate.PARKED for key in namespace.struck)
+
+
+def suspected_of_poison(namespace: NamespaceState) -> int:
+    """How many met as much as a shard must meet to be parked, and are not."""
+    threshold = namespace.info.policy.poison_threshold
+    struck = (namespace.shards[key] for key in namespace.struck)
+    return sum(
+        threshold is not None and shard.fate is None and met >= threshold
+        for shard in struck
+        for met in (max(crashes_of(shard), failed_starts_of(shard)),)
     )
 
 
