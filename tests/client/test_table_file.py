@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from client import Router
 from client.hashing import hashed
 from client.protocol import RoutedExecutor, RoutingAnswer
+from client.router import SAVE_EVERY_S
 from client.table import RoutingTable
 from client.table_file import read_table, write_table
 from tests.client.conftest import free_port
