@@ -19,8 +19,9 @@ LOAD_MAX = 1e15
 # would lose their digits.
 WINDOW_MIN_S = 1e-6
 
-# Of more shards than this the median is that of every n-th one: to sort a million takes a second.
-MEDIAN_OF_MAX = 10_000
+# Of more shards than this the median is taken of those measured first: to sort a million takes a
+# second, and four thousand are within a percent of the middle.
+MEDIAN_OF_MAX = 4_096
 
 # Stands for "not in the report" where None means "held, but no news of its load".
 _ABSENT = -1.0
@@ -63,11 +64,6 @@ class LoadBook:
     def horizon_s(self) -> float:
         """The time over which the past fades to 1/e."""
         return self._horizon_s
-
-    @property
-    def interval_s(self) -> float:
-        """The heartbeat interval."""
-        return self._interval_s
 
     def set_horizon(self, horizon_s: float) -> None:
         """Smooth over another horizon from now on; means and observed times are kept."""
@@ -165,6 +161,16 @@ class LoadBook:
         means = self._means
         return sum([1 for key in keys if key in means and means[key][2] >= oldest])
 
+    def look_up(self, keys: Sequence[str], oldest: float) -> tuple[list[float | None], int]:
+        """Both at once, which saves half of the time of going through a namespace."""
+        means = self._means
+        try:
+            found = [means[key] for key in keys]
+        except KeyError:
+            return self.loads_of(keys), self.heard_since(keys, oldest)
+        loads: list[float | None] = [total / weight for total, weight, _ in found]
+        return loads, len([1 for mean in found if mean[2] >= oldest])
+
     def means(self) -> dict[str, float]:
         """The mean load of every measured shard."""
         return {key: total / weight for key, (total, weight, _) in self._means.items()}
@@ -182,9 +188,9 @@ class LoadBook:
     def median(self) -> float:
         """The middle one of all measured loads, to stand for an unmeasured shard; 0 if none is.
 
-        Of very many shards only every n-th is looked at.
+        Of very many shards only the first are looked at.
         """
-        some = islice(self._means.values(), 0, None, len(self._means) // MEDIAN_OF_MAX + 1)
+        some = islice(self._means.values(), MEDIAN_OF_MAX)
         ordered = sorted([total / weight for total, weight, _ in some])
         if not ordered:
             return 0.0

@@ -99,6 +99,29 @@ def test_a_newly_joined_empty_executor_is_filled_without_a_high_mark() -> None:
     assert plan.after.spread == 0.0
 
 
+@pytest.mark.parametrize("shards", [12, 100, 1000])
+def test_an_empty_executor_is_filled_however_light_the_shards_are(shards: int) -> None:
+    full = fleet(**{name: [1.0] * shards for name in "abcdefghijk"}, z=[])
+    plan = settled(full, start_gap=0.2, stop_gap=0.1, budget=12 * shards)
+    assert {move.target for move in plan.moves} == {"z"}
+    assert plan.after.spread < 0.03
+    assert plan.after.max_over_mean < 1.02
+
+
+def test_a_few_heavy_shards_and_many_idle_ones_do_not_hide_that_the_rest_is_light() -> None:
+    rest = {name: [9.0, *[0.01] * 1000, *[0.0] * 2000] for name in "abc"}
+    plan = settled(fleet(**rest, d=[40.0], z=[]), start_gap=0.2, stop_gap=0.1, budget=3000)
+    light = [move for move in plan.moves if move.load == 0.01]
+    assert len(light) > 100
+    assert {move.load for move in plan.moves} <= {0.01, 9.0}
+
+
+def test_light_shards_are_left_where_heavier_ones_make_up_the_load() -> None:
+    one = fleet(a=[3, 2, *[0.001] * 400], b=[4, 1])
+    assert settled(one).moves == ()
+    assert settled(one).stop is Stop.LEVEL
+
+
 def test_big_shards_are_swapped_where_no_single_move_helps() -> None:
     big = fleet(a=[6, 5], b=[4, 3])
     plan = settled(big)

@@ -77,8 +77,15 @@ class Controller:
         wake_at = now + IDLE_S
         for name, namespace in sorted(state.namespaces.items()):
             mind = self._minds[name]
-            commands += self._plan(namespace, mind, now, at_ms)
-            wake_at = min(wake_at, self._next_wake(namespace, mind, now))
+            if mind.passing is None or not mind.is_calm(namespace, now):
+                planned = self._plan(namespace, mind, now, at_ms)
+                next_wake = self._next_wake(namespace, mind, now)
+                mind.calm = (-1 if planned else namespace.revision, min(next_wake, now + IDLE_S))
+            else:
+                # Nothing else can be due yet, and to make sure of that takes as long as a slice.
+                planned = plan_balance(namespace, mind, now, at_ms)
+            commands += planned
+            wake_at = min(wake_at, mind.calm[1] if mind.passing is None else now)
         return Step(tuple(commands), now if commands else wake_at)
 
     def _plan(self, namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -90,6 +97,8 @@ class Controller:
             or plan_returns(namespace, mind, now, at_ms)
             or plan_settlement(namespace, mind, now)
         )
+        if namespace.info.window is not None:
+            mind.passing = None  # begun before it opened: nobody's holdings are what they were
         if urgent or namespace.info.window is not None:
             return urgent or plan_window(namespace, mind, now, at_ms)
         return (
@@ -107,8 +116,6 @@ class Controller:
         ends_at = window_ends_at(namespace, mind, now)
         if ends_at is not None:
             return min(at for at in (*times, ends_at) if at is not None)
-        if mind.passing is not None:
-            return now
         times += [mind.next_pass_at, next_deadline(namespace, mind, now)]
         if namespace.vacant:
             hold = hold_until(namespace, mind)

@@ -17,7 +17,7 @@ from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.strays import StrayBook
 from coordinator.core.controller.tallies import Tallies
 from coordinator.core.liveness import LeaseBook
-from coordinator.core.load import MEDIAN_OF_MAX, LoadBook
+from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan, Slices
 from coordinator.core.rules.executors import closed
@@ -80,13 +80,13 @@ class Mind:
     """What every executor holds, as counted last."""
     passing: Slices[Pass] | None = None
     """The balancing pass that is under way, a slice with each step."""
+    calm: tuple[int, float] = (-1, -inf)
+    """The revision at which no duty but a pass had anything to do, and until when that holds."""
     last_pass: Pass | None = None
     is_descending: bool = False
     """The last pass was cut short by a budget or a limit: the next one goes on from there."""
     moves_total: dict[str, int] = field(default_factory=dict)
     expirations_total: int = 0
-    _median: tuple[float, float] = (-inf, 0.0)
-    """When the median load was last taken, and what it was."""
 
     @classmethod
     def begin(cls, namespace: NamespaceState, now: float) -> "Mind":
@@ -112,6 +112,11 @@ class Mind:
         ]
         mind.leases.begin_term(known, namespace.info.lease_bound_s, now)
         return mind
+
+    def is_calm(self, namespace: NamespaceState, now: float) -> bool:
+        """Whether nothing has changed or come due since no duty had anything to do."""
+        revision, until = self.calm
+        return revision == namespace.revision and now < until
 
     def follow_policy(self, namespace: NamespaceState) -> None:
         """Take over what an operator changed."""
@@ -249,12 +254,6 @@ class Mind:
         if len(self.loads) > len(namespace.shards):
             for key in [key for key in self.loads.known() if key not in namespace.shards]:
                 self.loads.forget(key)
-
-    def median(self, now: float) -> float:
-        """What an unmeasured shard counts as; of very many shards taken once in an interval."""
-        if len(self.loads) <= MEDIAN_OF_MAX or now - self._median[0] >= self.loads.interval_s:
-            self._median = (now, self.loads.median())
-        return self._median[1]
 
     def load_of(self, shard: Shard, median: float) -> float:
         """The shard's smoothed load; an unmeasured one counts as the median."""

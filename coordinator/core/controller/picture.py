@@ -4,6 +4,7 @@ Taken executor by executor, in slices, while heartbeats and handoffs go on; whoe
 meanwhile is taken again with the last slice, so that no shard is seen twice or not at all.
 """
 
+from array import array
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,13 +12,19 @@ from coordinator.core.controller.fleet import seat_of
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.tallies import held_keys, moving_out
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Hold, Holdings, Seat, Slices, Stack
+from coordinator.core.planner import Hold, Holdings, Seat, Slices, Stack, finished
 
 STALE_AFTER_INTERVALS: Final = 5
 """A load not reported for this many heartbeat intervals is stale."""
 
 _LOOKS: Final = 2
 """A shard's load and the time of it are looked up: twice what a plan does with most of them."""
+
+_SEAT_WORK: Final = 20
+"""To see whether an executor may give and take costs as much as to look at so many shards."""
+
+_AT_ONCE: Final = 2_000
+"""Shards of one executor looked at without a pause: half a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ def taking_picture(namespace: NamespaceState, mind: Mind, now: float) -> Slices[
     """The picture, in slices."""
     camera = _Camera(namespace, mind, now)
     for executor in sorted(namespace.executors):
-        yield camera.take(executor)
+        yield from camera.take(executor)
     return camera.developed()
 
 
@@ -45,47 +52,57 @@ class _Camera:
         self._namespace = namespace
         self._mind = mind
         self._now = now
-        self._median = mind.median(now)
+        self._median: float | None = None
         self._oldest = now - STALE_AFTER_INTERVALS * namespace.info.policy.heartbeat_interval_s
+        self._seats: dict[str, Seat] = {}
         self._stacks: dict[str, Stack] = {}
         self._unmeasured: dict[str, tuple[str, ...]] = {}
         self._fresh: dict[str, int] = {}
         self._revisions: dict[str, int] = {}
         self._leaving = (namespace.revision, moving_out(namespace))
 
-    def take(self, executor: str) -> int:
-        """One executor; how much was looked at."""
-        namespace, loads = self._namespace, self._mind.loads
+    def take(self, executor: str) -> Slices[None]:
+        """One executor, some thousands of its shards at a time."""
+        namespace = self._namespace
         if executor not in namespace.executors:
-            return 1
+            return
+        self._revisions[executor] = namespace.assignments_revision(executor)
         if self._leaving[0] != namespace.revision:
             self._leaving = (namespace.revision, moving_out(namespace))
         keys = held_keys(namespace, executor, self._leaving[1])
-        found = loads.loads_of(keys)
-        fresh = loads.heard_since(keys, self._oldest)
+        found: list[float | None] = []
+        fresh = 0
+        for start in range(0, len(keys), _AT_ONCE):
+            some = keys[start : start + _AT_ONCE]
+            loads, heard = self._mind.loads.look_up(some, self._oldest)
+            found += loads
+            fresh += heard
+            yield _LOOKS * len(some)
         known = [load for load in found if load is not None]
         self._unmeasured[executor] = ()
         if len(known) < len(keys):
             pairs = list(zip(keys, found, strict=True))
             self._unmeasured[executor] = tuple(key for key, load in pairs if load is None)
+            if self._median is None:
+                self._median = self._mind.loads.median()
             known = [self._median if load is None else load for _, load in pairs]
-        self._stacks[executor] = Stack.of(keys, known)
+        # An array and a tuple of strings are nothing to a garbage collection, and a million floats
+        # would take 30 ms to let go of.
+        self._stacks[executor] = Stack.of(tuple(keys), array("d", known))
         self._fresh[executor] = fresh
-        self._revisions[executor] = namespace.assignments_revision(executor)
-        return 1 + _LOOKS * len(keys)
+        record, leaving = namespace.executors.get(executor), self._leaving[1].get(executor, 0)
+        if record is not None:
+            self._seats[executor] = seat_of(namespace, self._mind, record, self._now, leaving)
+            yield _SEAT_WORK
 
     def developed(self) -> Picture:
         """The picture as of this moment."""
-        namespace, mind, now = self._namespace, self._mind, self._now
+        namespace, mind = self._namespace, self._mind
         present = sorted(namespace.executors)
         for executor in present:
             if self._revisions.get(executor) != namespace.assignments_revision(executor):
-                self.take(executor)
-        leaving = moving_out(namespace)
-        seats = tuple(
-            seat_of(namespace, mind, namespace.executors[one], now, leaving.get(one, 0))
-            for one in present
-        )
+                finished(self.take(executor))
+        seats = tuple(self._seats[one] for one in present)
         held = sum(len(self._stacks[one].keys) for one in present)
         fresh = sum(self._fresh[one] for one in present)
         holdings = Holdings(

@@ -60,15 +60,18 @@ class Board:
         self.shelves: dict[int, Shelf] = {}
         self.work = 0
         """Shards looked at so far, or as much: what a plan cost, whatever the machine."""
-        heat = sorted((self.utilisation(at), at) for at in range(len(self.seats)))
+        heat = self.heat()
         self.sources = [entry for entry in heat if self.seats[entry[1]].is_source]
         self.targets = [entry for entry in heat if self.seats[entry[1]].is_open]
+        self.rankings = [self.sources, self.targets]
+        """Lists that `shift` keeps in order; who looks for steps may add its own."""
 
     def twin(self) -> "Board":
         """A board of the same seats and present loads that shifts apart from this one."""
         twin = copy(self)
         twin.loads = list(self.loads)
         twin.sources, twin.targets = list(self.sources), list(self.targets)
+        twin.rankings = [twin.sources, twin.targets]
         twin.moved, twin.shelves = set(), {}
         return twin
 
@@ -79,6 +82,10 @@ class Board:
         if not has_bans:
             view.holdings = replace(self.holdings, bans={})
         return view
+
+    def heat(self) -> list[tuple[float, int]]:
+        """Utilisation and number of every seat, coldest first."""
+        return sorted((self.utilisation(at), at) for at in range(len(self.seats)))
 
     def utilisation(self, at: int) -> float:
         """Load over capacity of seat number `at`."""
@@ -102,13 +109,13 @@ class Board:
             return 0.0
         return max(0.0, self.sources[-1][0] - self.targets[0][0])
 
-    def weightless(self, stop_gap: float) -> float:
-        """Shards up to this load no descent to that gap would ever move for their load.
+    def weightless(self, floor: float) -> float:
+        """Shards up to this load can score no more than `floor`.
 
         A shard of load w gains less than 2 w apart, and nobody gets further apart in a descent.
         """
         apart = self.apart
-        return stop_gap**2 / 2.0 * self.unit / (2.0 * apart) if apart > 0.0 else inf
+        return floor / (2.0 * apart) if apart > 0.0 else inf
 
     def hottest_source(self) -> str:
         """Name of the hottest seat that may be relieved; empty if there is none."""
@@ -132,7 +139,7 @@ class Board:
             before = (self.utilisation(at), at)
             self.loads[at] += change
             after = (self.utilisation(at), at)
-            for ranking in (self.sources, self.targets):
+            for ranking in self.rankings:
                 place = bisect_left(ranking, before)
                 if place < len(ranking) and ranking[place] == before:
                     del ranking[place]
@@ -148,7 +155,6 @@ class Board:
 
     def _shelf_of(self, at: int) -> Shelf:
         stack, lightest = self.stacks[at], self.lightest
-        self.work += len(stack.keys)
         listed = [
             (load, key)
             for load, key in zip(stack.loads, stack.keys, strict=True)
@@ -160,4 +166,6 @@ class Board:
         if self.moved:
             listed = [one for one in listed if one[1] not in self.moved]
         listed.sort()
+        # To leave a light one out is quick, to list one is not.
+        self.work += len(stack.keys) // 4 + 3 * len(listed)
         return Shelf([load for load, _ in listed], [key for _, key in listed])

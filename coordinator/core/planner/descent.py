@@ -6,6 +6,7 @@ search gives up, all are tried once more, for what is coldest has changed meanwh
 of budgets or limits.
 """
 
+from bisect import insort
 from collections.abc import Generator
 
 from coordinator.core.planner.board import Board
@@ -24,6 +25,8 @@ class Descent:
         self.pricing = pricing
         self._quiet_mark = quiet_mark
         self._retired: set[int] = set()
+        self._waiting = list(board.sources)  # those that are not retired, in heat order
+        board.rankings.append(self._waiting)
         self._is_outdated = False  # whether someone was retired before the latest step
         # A single move between executors `apart` gains at most apart^2 / (1/c + 1/c), and no pair
         # has a larger factor than two of the largest capacity.
@@ -48,20 +51,23 @@ class Descent:
         if step.back is not None:
             board.move(step.back.key, step.back.load, step.target)
         board.shift(step.source, step.target, step.transfer)
-        self._retired -= {step.source, step.target}
+        for at in (step.source, step.target):
+            if at in self._retired:
+                self._retired.remove(at)
+                insort(self._waiting, (board.utilisation(at), at))
         self._is_outdated = bool(self._retired)
 
     def reconsider(self) -> None:
         """Try everyone again: for another floor, or now with swaps."""
         self._retired.clear()
+        self._waiting[:] = self.board.sources
         self._is_outdated = False
 
     def _sweep(self, floor: float, *, has_swaps: bool) -> Search:
         board = self.board
         coldest = board.targets[0][0]
-        for heat, source in reversed(board.sources):
-            if source in self._retired:
-                continue
+        while self._waiting:
+            heat, source = self._waiting[-1]
             if self._quiet_mark is not None and heat <= self._quiet_mark:
                 return Stop.NOTHING_WORTH_IT if self._retired else Stop.QUIET
             if max(0.0, heat - coldest) ** 2 * self._reach <= floor:
@@ -72,4 +78,5 @@ class Descent:
             if step is not None and step.score > floor:
                 return step
             self._retired.add(source)
+            self._waiting.pop()
         return Stop.NOTHING_WORTH_IT if self._retired else Stop.LEVEL

@@ -12,7 +12,8 @@ from coordinator.core.planner.board import Board
 from coordinator.core.planner.limits import RampUse
 from coordinator.core.planner.place import IDLE_RATIO
 from coordinator.core.planner.records import Aims, Holdings, Move, MoveReason, Piece, Seat
-from coordinator.core.planner.slices import Slices, finished
+from coordinator.core.planner.slices import SEAT_WORK, Slices, finished
+from coordinator.core.planner.worth import floor_of, typical_shard
 
 # A pile counts from a quarter and one shard above the mean: rounding and the coming and going of
 # shards at the edge of idleness stay below that.
@@ -33,10 +34,12 @@ def levelling_idle(
     only what a descent to the stop gap would leave alone, or the two would send it to and fro.
     """
     board = Board(seats, holdings)
-    yield len(board.seats)
+    yield len(board.seats) * SEAT_WORK
     if not board.open_count:
         return ()
-    idle_to = min(board.load_mean * IDLE_RATIO, board.weightless(aims.stop_gap))
+    typical = (yield from typical_shard(board)) if board.total > 0.0 else 0.0
+    floor = floor_of(aims.stop_gap, typical) * board.unit
+    idle_to = min(board.load_mean * IDLE_RATIO, board.weightless(floor))
     counts: list[int] = []
     for stack in board.stacks:
         counts.append(len([1 for load in stack.loads if load <= idle_to]))

@@ -84,14 +84,15 @@ class Admission:
     def _as_moves(self, step: Step) -> list[Move]:
         """The step as one move or two, judged by the loads that really are."""
         one = pair(self.actual, step.source, step.target)
+        source, target = (self.actual.seats[at].executor for at in (step.source, step.target))
         source_before = self.actual.utilisation(step.source)
         target_before = self.actual.utilisation(step.target)
         source_after = source_before - step.transfer / self.actual.capacities[step.source]
         target_after = target_before + step.transfer / self.actual.capacities[step.target]
         there = Move(
             key=step.piece.key,
-            source=one.source_name,
-            target=one.target_name,
+            source=source,
+            target=target,
             load=step.piece.load,
             reason=MoveReason.RELIEVE if step.back is None else MoveReason.SWAP,
             gain=one.gain(step.transfer) / self._unit,
@@ -105,8 +106,8 @@ class Admission:
             return [there]
         back = Move(
             key=step.back.key,
-            source=one.target_name,
-            target=one.source_name,
+            source=target,
+            target=source,
             load=step.back.load,
             reason=MoveReason.SWAP,
             gain=0.0,

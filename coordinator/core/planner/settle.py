@@ -1,9 +1,9 @@
 """Balancing by a hottest-first descent in which every step has to pay for its churn.
 
 Decides which shards to move between executors so that utilisations level out, with few moves and
-little load moved. Each step takes from the potential of `steps.py` at least a floor given by the
-gap: `price = gap ** 2 / 2`, the most a single move can gain between two executors `gap` of a mean
-load apart. A pass starts only for a step worth `start_gap` and then goes on down to `stop_gap`.
+little load moved. Each step takes from the potential of `steps.py` at least a floor that `worth.py`
+makes of the gap. A pass starts only for a step worth `start_gap` and then goes on down to
+`stop_gap`.
 
 What holds for every plan, cut short after any step: the potential falls at each step, the hottest
 utilisation never rises, the coldest never falls, and equal inputs give equal plans whatever their
@@ -28,8 +28,9 @@ from coordinator.core.planner.records import (
     Seat,
     Stop,
 )
-from coordinator.core.planner.slices import Slices, finished, metered
+from coordinator.core.planner.slices import SEAT_WORK, Slices, finished, metered
 from coordinator.core.planner.steps import Pricing
+from coordinator.core.planner.worth import floor_of, typical_shard
 
 # A descent goes on past steps that are held back, up to this many times the budget: further down
 # there may be pairs with hands free, but the search must end.
@@ -48,8 +49,9 @@ def settling(seats: Iterable[Seat], holdings: Holdings, aims: Aims) -> Slices[Pl
     then be below the start gap: to finish it, pass `start_gap=stop_gap` next time.
     """
     board = Board(seats, holdings)
+    yield len(board.seats) * SEAT_WORK
     before = _figures(board)
-    yield len(board.seats)
+    yield len(board.seats) * SEAT_WORK
     bound = yield from bound_slices(board.stacks, board.capacities)
     if board.open_count == 0:
         blocked = Blocked(before.hottest, BlockedReason.NO_TARGET) if board.seats else None
@@ -57,11 +59,13 @@ def settling(seats: Iterable[Seat], holdings: Holdings, aims: Aims) -> Slices[Pl
     if board.total <= 0.0:
         return Plan((), Stop.LEVEL, None, before, before, bound)
     unit = board.unit
-    board.lightest = board.weightless(aims.stop_gap)
+    typical = yield from typical_shard(board)
     floors = (
-        max(aims.start_gap, aims.stop_gap) ** 2 / 2.0 * unit,
-        aims.stop_gap**2 / 2.0 * unit,
+        floor_of(max(aims.start_gap, aims.stop_gap), typical) * unit,
+        floor_of(aims.stop_gap, typical) * unit,
     )
+    board.lightest = board.weightless(floors[1])
+    yield len(board.seats) * SEAT_WORK
     admission = Admission(board.twin(), aims.per_executor, aims.ramps, unit)
     pricing = Pricing(board.load_mean, aims.load_cost, aims.cold)
     descent = Descent(board, pricing, aims.quiet_mark)

@@ -6,11 +6,14 @@ runs differ.
 """
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from coordinator.core.planner.board import Board
 
 _Result = TypeVar("_Result")
+
+SEAT_WORK: Final = 5
+"""To set up or sum up an executor's seat costs as much as to look at so many shards."""
 
 Slices = Generator[int, None, _Result]
 """Each `next` does a little and gives how much it was; the result comes with the end."""

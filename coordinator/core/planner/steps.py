@@ -8,10 +8,11 @@ step can make a new hottest executor or a new coldest one.
 """
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.core.planner.board import Board, Shelf
-from coordinator.core.planner.records import Holdings, Piece
+from coordinator.core.planner.records import Piece
 
 # How many neighbours of the ideal load are tried when the nearest are banned: bans are rare and
 # few, and the further from the ideal the less a shard helps.
@@ -73,8 +74,6 @@ class Pair:
 
     source: int
     target: int
-    source_name: str
-    target_name: str
     apart: float  # utilisation of the source minus that of the target, > 0
     inverse: float  # 1/c + 1/c
     most: float  # from this transfer on the two have changed places
@@ -91,19 +90,13 @@ class Pair:
 
 def pair(board: Board, source: int, target: int) -> Pair:
     """The pair as the board stands now."""
-    apart = board.utilisation(source) - board.utilisation(target)
+    return _pair(board, source, target, board.utilisation(source) - board.utilisation(target))
+
+
+def _pair(board: Board, source: int, target: int, apart: float) -> Pair:
     from_room, to_room = board.capacities[source], board.capacities[target]
     inverse = 1.0 / from_room + 1.0 / to_room
-    return Pair(
-        source,
-        target,
-        board.seats[source].executor,
-        board.seats[target].executor,
-        apart,
-        inverse,
-        apart * min(from_room, to_room),
-        apart / inverse,
-    )
+    return Pair(source, target, apart, inverse, apart * min(from_room, to_room), apart / inverse)
 
 
 def best_step(
@@ -113,13 +106,11 @@ def best_step(
     heat = board.utilisation(source)
     board.work += _STEP_WORK
     pairs = [
-        pair(board, source, target)
+        _pair(board, source, target, heat - at)
         for at, target in board.targets[: pricing.cold]
         if at < heat and target != source
     ]
-    best: Step | None = None
-    for one in pairs:
-        best = _best_single(one, shelf, board.holdings, pricing, best)
+    best = _best_single(pairs, shelf, board, pricing)
     if not has_swaps or not board.seats[source].is_open:
         return best
     # A swap is two moves: it can only win where the whole gain to be had, halved, is more.
@@ -131,27 +122,44 @@ def best_step(
     return best
 
 
-def _best_single(
-    one: Pair, shelf: Shelf, holdings: Holdings, pricing: Pricing, best: Step | None
-) -> Step | None:
-    """The better of `best` and moving an allowed shard nearest to the ideal on either side."""
-    middle = bisect_left(shelf.loads, one.ideal)
-    below = range(middle - 1, max(-1, middle - 1 - _REACH), -1)
-    above = range(middle, min(len(shelf.loads), middle + _REACH))
-    for side in (below, above):
-        for at in side:
-            key, load = shelf.keys[at], shelf.loads[at]
-            if is_banned(holdings, key, one.target_name):
+def _best_single(pairs: list[Pair], shelf: Shelf, board: Board, pricing: Pricing) -> Step | None:
+    """The best of moving an allowed shard nearest to a pair's ideal on either side.
+
+    The arithmetic of `Pair` and `Pricing` stands here once more: it is done 16 times a step.
+    """
+    loads, keys, bans = shelf.loads, shelf.keys, board.holdings.bans
+    load_cost, load_mean = pricing.load_cost, pricing.load_mean
+    found: tuple[float, float, Pair, int] | None = None
+    for one in pairs:
+        middle = bisect_left(loads, one.ideal)
+        for at in _allowed(keys, bans, middle, board, one.target) if bans else (middle - 1, middle):
+            if not 0 <= at < len(loads):
                 continue
-            if one.is_legal(load):
-                gain = one.gain(load)
-                score = pricing.score(gain, 1, load)
-                if best is None or score > best.score:
-                    best = Step(
-                        one.source, one.target, holdings.piece(key, load), None, gain, score
-                    )
-            break
-    return best
+            load = loads[at]
+            if 0.0 < load < one.most:
+                gain = load * (2.0 * one.apart - load * one.inverse)
+                score = gain / (1 + load_cost * load / load_mean)
+                if found is None or score > found[0]:
+                    found = (score, gain, one, at)
+    if found is None:
+        return None
+    score, gain, one, at = found
+    piece = board.holdings.piece(keys[at], loads[at])
+    return Step(one.source, one.target, piece, None, gain, score)
+
+
+def _allowed(
+    keys: list[str], bans: Mapping[str, frozenset[str]], middle: int, board: Board, target: int
+) -> list[int]:
+    """The nearest places on either side of the middle whose shard may go to that target."""
+    name = board.seats[target].executor
+    below = range(middle - 1, max(-1, middle - 1 - _REACH), -1)
+    above = range(middle, min(len(keys), middle + _REACH))
+    sides = (
+        next((at for at in side if name not in bans.get(keys[at], ())), -1)
+        for side in (below, above)
+    )
+    return list(sides)
 
 
 def _best_swap(
@@ -159,18 +167,19 @@ def _best_swap(
 ) -> Step | None:
     """The better of `best` and exchanging a shard heavier than the ideal for its counterweight."""
     theirs, holdings = board.shelf(one.target), board.holdings
+    source_name, target_name = board.seats[one.source].executor, board.seats[one.target].executor
     first = bisect_left(ours.loads, one.ideal)
     last = min(len(ours.loads), first + _SWAP_REACH)
     board.work += (last - first) * _SWAP_WORK
     for heavy in range(first, last):
         key, load = ours.keys[heavy], ours.loads[heavy]
-        if is_banned(holdings, key, one.target_name):
+        if target_name in holdings.bans.get(key, ()):
             continue
         near = bisect_left(theirs.loads, load - one.ideal)
         for light in range(max(0, near - 1), min(len(theirs.loads), near + 1)):
             counter, weight = theirs.keys[light], theirs.loads[light]
             transfer = load - weight
-            if not one.is_legal(transfer) or is_banned(holdings, counter, one.source_name):
+            if not one.is_legal(transfer) or source_name in holdings.bans.get(counter, ()):
                 continue
             gain = one.gain(transfer)
             score = pricing.score(gain, 2, load + weight)
@@ -178,9 +187,3 @@ def _best_swap(
                 there, back = holdings.piece(key, load), holdings.piece(counter, weight)
                 best = Step(one.source, one.target, there, back, gain, score)
     return best
-
-
-def is_banned(holdings: Holdings, key: str, executor: str) -> bool:
-    """Whether a shard may not go there."""
-    banned = holdings.bans.get(key)
-    return banned is not None and executor in banned
