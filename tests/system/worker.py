@@ -6,6 +6,7 @@ with a write in its hands. What it is told is written to `told`, a line each.
 """
 
 import asyncio
+import os
 import sys
 import time
 from pathlib import Path
@@ -24,6 +25,9 @@ class Task(msgspec.Struct, frozen=True):
     store: str
     told: str
     pause_s: float = 0.02
+    lock_dir: str | None = None
+    poison: str = ""
+    """A file that names the shards whose start ends this process at once."""
 
 
 class Bench:
@@ -40,7 +44,12 @@ class Bench:
 
     async def start(self, shard: Shard) -> None:
         self.tell(f"start {shard.key}")
+        if shard.key in self._poison():
+            os._exit(1)
         self._working[shard.key] = asyncio.create_task(self._work(shard))
+
+    def _poison(self) -> list[str]:
+        return Path(self._task.poison).read_text().split() if self._task.poison else []
 
     async def stop(self, shard: Shard) -> None:
         self.tell(f"stop {shard.key}")
@@ -67,6 +76,7 @@ async def run(task: Task) -> None:
             namespace=task.namespace,
             name=task.name,
             host=task.name,
+            lock_dir=task.lock_dir,
             on_start=bench.start,
             on_stop=bench.stop,
             on_lease=lambda state: bench.tell(f"lease {state.value}"),
