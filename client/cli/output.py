@@ -110,6 +110,7 @@ SHARDS: Final = Shape(
         of("host", wide=True),
         Column("COOLDOWN", _seconds("cooldown_left_s"), is_wide=True),
         of("parked", wide=True),
+        Column("STRIKES", lambda row: len(row.get("strikes") or ()) or None, is_wide=True),
         of("reserved", wide=True),
         of("why", wide=True),
     ),

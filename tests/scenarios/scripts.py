@@ -84,6 +84,9 @@ class Script:
                 | "hang"
                 | "resume"
                 | "cut-off"
+                | "supervise"
+                | "poison"
+                | "repair"
                 | "arrive"
             ):
                 self._happen(verb, *words)
@@ -157,6 +160,14 @@ class Script:
                 self.world.elect()
             case "arrive":
                 self.world.add(name)
+            case "supervise":
+                for one in self.world.members.values():
+                    one.restarts_after_s, one.proves_death = float(name), True
+            case "poison" | "repair":
+                for one in self.world.members.values():
+                    one.dies_of = {name} if verb == "poison" else set()
+                    if name in one.dies_of & one.running.keys():
+                        one.die(self.world.now)
             case "leave" if member is not None:
                 member.say_leaving(float(key or 0))
                 if key:
@@ -193,6 +204,7 @@ class Script:
                 words += [f"kept for {shard.reserved}"] if shard.reserved else []
                 words += [f"fate {shard.fate}"] if shard.fate else []
                 words += [f"pinned to {shard.pin}"] if shard.pin else []
+                words += [f"strikes {len(shard.strikes)}"] if shard.strikes else []
                 words += [f"({shard.next_cause or shard.cause})"]
                 shown[key] = " ".join(word for word in words if word)
         before, self._shown = self._shown, shown
