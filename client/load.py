@@ -36,13 +36,13 @@ class Window:
 class Busy:
     """The sections of one shard. Enter it around whatever works for the shard."""
 
-    __slots__ = ("_at", "_clock", "_lock", "_name", "_open", "_recorder", "_wall_s")
+    __slots__ = ("_at", "_busy", "_clock", "_lock", "_name", "_open", "_wall_s")
 
     def __init__(self, recorder: "LoadRecorder", name: _Name) -> None:
-        self._recorder: Final = recorder
         self._name: Final = name
         self._lock: Final = recorder._lock  # noqa: SLF001 - two halves of one thing
         self._clock: Final = recorder._clock  # noqa: SLF001
+        self._busy: Final = recorder._busy  # noqa: SLF001
         self._open = 0
         self._at = 0.0
         self._wall_s = 0.0
@@ -53,7 +53,7 @@ class Busy:
             if self._open:
                 self._wall_s += self._open * (now - self._at)
             else:
-                self._recorder._busy[self] = None  # noqa: SLF001
+                self._busy[self] = None
             self._at = now
             self._open += 1
 
@@ -109,12 +109,13 @@ class LoadRecorder:
 
         The namespace may be left out in a process with a single one.
         """
-        name = (namespace, shard) if isinstance(shard, str) else (shard.namespace, shard.key)
-        handle = self._handles.get(name)
-        if handle is None:
-            if len(self._handles) >= HANDLES_MAX:
-                self._handles.clear()  # open sections hold their own handle
-            handle = self._handles[name] = Busy(self, name)
+        name = (namespace, shard) if type(shard) is str else _name_of(shard, namespace)
+        return self._handles.get(name) or self._made(name)
+
+    def _made(self, name: _Name) -> Busy:
+        if len(self._handles) >= HANDLES_MAX:
+            self._handles.clear()  # open sections hold their own handle
+        handle = self._handles[name] = Busy(self, name)
         return handle
 
     def window(self) -> Window:
@@ -150,3 +151,7 @@ class LoadRecorder:
             return Window(window_cpu_s, window_s, dict.fromkeys(walls, 0.0), window_cpu_s)
         shares = {name: window_cpu_s * (wall_s / total_s) for name, wall_s in walls.items()}
         return Window(window_cpu_s, window_s, shares)
+
+
+def _name_of(shard: Shard | str, namespace: str) -> _Name:
+    return (namespace, shard) if isinstance(shard, str) else (shard.namespace, shard.key)

@@ -1,0 +1,1 @@
+"""What the client kit costs the process that uses it; see `__main__`."""
