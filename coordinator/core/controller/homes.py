@@ -20,7 +20,6 @@ a closing command does not name turn vacant with it, and are placed by the next 
 _RECORD_BYTES = 16
 """What a record costs beside its names."""
 
-
 _FULL = 2.0
 """Times its fair share: an ordinary deploy stays well below, since each executor that restarts
 leaves room for what the next one gives up."""
@@ -65,11 +64,10 @@ def _rounds(
     Whoever is asked before others, or instead of newcomers, is filled to twice its fair share at
     most: a single executor of a new version must not get all that a lost rack had.
     """
-    room = sum(seat.capacity for seat in seats)
     # Whoever holds no more than its fair share has room for the heaviest shard, which goes first.
     heaviest = max((piece.load for piece in pieces), default=0.0)
-    level = fair.load * room / max(1, len(seats))
-    full = Filling(max(_FULL, 1.0 + heaviest / level if level > 0.0 else _FULL))
+    smallest = fair.load * min((seat.capacity for seat in seats), default=0.0)
+    full = Filling(max(_FULL, 1.0 + heaviest / smallest) if smallest > 0.0 else _FULL)
 
     def up_to(filling: Filling, seat: Seat) -> Ramp:
         return fair.ramp(seat, filling, fleet.loads[seat.executor], fleet.counts[seat.executor])
