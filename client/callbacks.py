@@ -9,7 +9,7 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -17,12 +17,27 @@ T = TypeVar("T")
 
 _log: Final = logging.getLogger(__name__)
 
+# Code that catches a cancellation to clean up gets this long; then nobody waits for it any more.
+CANCEL_TIMEOUT_S: Final = 1.0
+THREAD_RETRY_S: Final = 0.5  # a process at the limit of its threads is not helped by haste
+
 
 def is_async(function: Callable[..., object]) -> bool:
     """Whether calling it gives an awaitable."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
     )
+
+
+async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until they have ended, but not for ever: user code may refuse."""
+    left = set(tasks)
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = await asyncio.wait(left, timeout=CANCEL_TIMEOUT_S)
+    if left:
+        _log.error("tasks_left_behind tasks=%d", len(left))
 
 
 async def called(function: Callable[P, Awaitable[T] | T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,6 +69,15 @@ async def error_of_call(
     return None
 
 
+def _started(thread: threading.Thread) -> bool:
+    try:
+        thread.start()
+    except RuntimeError as error:  # the system has no more threads for us
+        _log.error("callback_waits_for_a_thread error=%s", error)
+        return False
+    return True
+
+
 async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """The result of a plain function.
 
@@ -80,7 +104,11 @@ async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         except RuntimeError:  # the loop was closed meanwhile: nobody waits any more
             _log.debug("callback_outlived_loop callback=%r", function)
 
-    threading.Thread(target=run, name="shard-callback", daemon=True).start()
+    # What was not called has neither failed nor ended.
+    while not _started(  # noqa: ASYNC110 - nothing tells when one is free
+        threading.Thread(target=run, name="shard-callback", daemon=True)
+    ):
+        await asyncio.sleep(THREAD_RETRY_S)
     result, failure = await ended
     if isinstance(failure, Exception):
         raise failure

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from client import errors
-from client.callbacks import is_async
+from client.callbacks import end_tasks, is_async
 from client.clock import lease_now_s
 from client.connection import Connection
 from client.keeper import ShardCallback, ShardCallbacks
@@ -321,9 +321,7 @@ class Executor:
 
     async def _end_tasks(self, *, closes: bool = True) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
         if not closes:
             return
         is_over = not self._parts.keeper.machine.live_count

@@ -27,6 +27,8 @@ _log: Final = logging.getLogger(__name__)
 # Until the first answer names them: the contract's defaults.
 _LEASE_TTL_S: Final = 10.0
 _INTERVAL_S: Final = 2.0
+# Far beyond what a policy may say: an answer gone wrong must not grant a shard for ever.
+_LEASE_TTL_MAX_S: Final = 86_400.0
 # One try may take a quarter of a lease: after a try that hung there is time for three more.
 _TRY_RATIO: Final = 0.25
 _TRY_MIN_S: Final = 0.25
@@ -142,6 +144,8 @@ class Heartbeats:
             cursor = Cursor.parse(answer.cursor)
         except ValueError as error:
             raise errors.BadAnswer(str(error), status=response.status) from error
+        if not 0.0 < answer.lease_ttl_s <= _LEASE_TTL_MAX_S:
+            raise errors.BadAnswer(f"a lease of {answer.lease_ttl_s} s", status=response.status)
         self._lease_ttl_s = answer.lease_ttl_s
         self.interval_s = max(0.01, answer.heartbeat_interval_s)
         self.status = answer.status

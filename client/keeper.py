@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from client.callbacks import error_of_call
+from client.callbacks import end_tasks, error_of_call
 from client.forks import give_up_in_child
 from client.lease import Lease, LeaseState
 from client.lifecycle import (
@@ -129,6 +129,8 @@ class ShardKeeper:
             len(self._tenures),
         )
         self._state = state
+        if state is LeaseState.LOST:
+            self._revoke_all()
         self._observe_state(state)
         match state:
             case LeaseState.SUSPENDED | LeaseState.CONTINUED:
@@ -220,12 +222,12 @@ class ShardKeeper:
 
     async def close(self) -> None:
         """End what is still under way; called when nothing more is waited for."""
+        self._revoke_all()
+        await end_tasks(self._tasks)
+
+    def _revoke_all(self) -> None:
         for tenure in self._tenures.values():
             tenure.is_granted = False
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     # ------------------------------------------------------------------------------ acting
 

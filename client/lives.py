@@ -9,6 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+# A start is tried three times in a little over a second: enough for a dependency that hiccups,
+# soon enough for another executor to have a go.
+START_TRIES_MAX: Final = 3
+START_RETRY_S: Final = 0.25  # and four times that before the third try
+ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
 # Epochs acknowledged as released are remembered, the latest of so many shards, whatever sets arrive
 # in between: nodes do not name them again, and this is for when one does.
 RELEASED_MAX: Final = 65_536
@@ -60,6 +65,20 @@ class Life:
         if self.is_orphan:
             return False
         return self.is_running or (self.phase is Phase.STARTING and not self.is_revoked)
+
+    def fail(self, error: str, now: float) -> bool:
+        """Its start failed; whether another try follows."""
+        self.was_prepared = False  # a start that fails cleans up after both callbacks
+        self.tries += 1
+        self.give_up(error)
+        if self.tries < START_TRIES_MAX:
+            self.phase = Phase.RESTING
+            self.retry_at = now + START_RETRY_S * 4.0 ** (self.tries - 1)
+        return self.phase is Phase.RESTING
+
+    def give_up(self, error: str) -> None:
+        """No more tries under this epoch."""
+        self.phase, self.error = Phase.FAILED, error[:ERROR_TEXT_MAX]
 
 
 class Forgone:

@@ -44,14 +44,9 @@ from client.lifecycle import (
 )
 from client.lives import LIVE, UNDER_WAY, Forgone, Life, Phase
 
-# A start is tried three times in a little over a second: enough for a dependency that hiccups,
-# soon enough for another executor to have a go.
-START_TRIES_MAX: Final = 3
-START_RETRY_S: Final = 0.25  # and four times that before the third try
 # Between the release by its owner and the grant, a shard may stand in no set of its target: what
 # was warmed up is kept that long. The contract's default for a release that hangs.
 PREPARED_LINGER_S: Final = 30.0
-ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
 
 
 class Reconciler:
@@ -220,32 +215,23 @@ class Reconciler:
         if life is None or life.phase not in UNDER_WAY:
             raise LookupError(f"no callback of shard {key!r} is under way")
         actions: list[Action] = []
+        is_over = life.phase is Phase.STOPPING
         match life.phase:
             case Phase.STARTING if error is None:
                 life.phase, life.was_started = Phase.RUNNING, True
             case Phase.STARTING:
-                actions += self._start_failed(life, error or "", now)
+                actions += [] if life.fail(error or "", now) else self._ack_failed(life)
             case Phase.PREPARING if error is None:
                 life.phase, life.was_prepared = Phase.PREPARED, True
                 if self._duty(key) == (life.epoch, "prepare"):
                     actions.append(Acknowledge(Outcome.PREPARED, key, life.epoch))
             case Phase.PREPARING:
-                life.phase, life.error = Phase.FAILED, (error or "")[:ERROR_TEXT_MAX]
+                life.give_up(error or "")
                 actions += self._ack_failed(life)
             case _:  # a stop that raised has ended too: it had its chance to clean up
                 actions += self._stopped(life)
-        return actions + self._converge(key, now)
-
-    def _start_failed(self, life: Life, error: str, now: float) -> list[Action]:
-        life.was_prepared = False  # a start that fails cleans up after both callbacks
-        life.tries += 1
-        life.error = error[:ERROR_TEXT_MAX]
-        if life.tries < START_TRIES_MAX:
-            life.phase = Phase.RESTING
-            life.retry_at = now + START_RETRY_S * 4.0 ** (life.tries - 1)
-            return []
-        life.phase = Phase.FAILED
-        return self._ack_failed(life)
+        # What the set has said meanwhile of a shard that was stopping is answered now.
+        return actions + self._converge(key, now, is_new_set=is_over)
 
     def _ack_failed(self, life: Life) -> list[Action]:
         if life.is_orphan or self._set is None:
@@ -254,12 +240,16 @@ class Reconciler:
 
     def _stopped(self, life: Life) -> list[Action]:
         del self._lives[life.key]
-        is_owed = self._set is None or self._duty(life.key) == (life.epoch, "run")
-        if life.is_orphan or (is_owed and life.key not in self._withheld):
-            return []  # stopped for want of a lease or to leave: the epoch may run again
-        if not life.was_started:
-            return []  # only warmed up: there is no epoch of ours to release
+        duty = self._duty(life.key)
+        is_owed = self._set is None or duty == (life.epoch, "run")
+        is_owed = is_owed and life.key not in self._withheld
+        # Stopped for want of a lease or to leave: the epoch may run again. Only warmed up: there is
+        # no epoch of ours to release.
+        if life.is_orphan or is_owed or not life.was_started:
+            return []
         self._forgone.release(life.key, life.epoch)
+        if duty is not None and duty[1] == "release":
+            return []  # acknowledged under the epoch that is asked for
         return [Acknowledge(Outcome.RELEASED, life.key, life.epoch)]
 
     # ---------------------------------------------------------------------------- one shard
@@ -369,11 +359,8 @@ class Reconciler:
     def _go_on_failed(self, life: Life, now: float, *, is_new_set: bool) -> list[Action]:
         duty = self._duty(life.key)
         is_same = duty is not None and duty[0] == life.epoch and duty[1] != "release"
-        if (
-            life.is_orphan
-            or self._lease is LeaseState.LOST
-            or (self._set is not None and not is_same)
-        ):
+        is_over = life.is_orphan or self._lease is LeaseState.LOST
+        if is_over or (self._set is not None and not is_same):
             del self._lives[life.key]
             return self._begin(life.key, is_new_set=is_new_set)
         if life.phase is Phase.FAILED:

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from client import callbacks
 from client.callbacks import called, error_of_call
 
 
@@ -101,3 +102,22 @@ async def test_context_variables_reach_a_thread():
     word = contextvars.ContextVar("word", default="")
     word.set("told")
     assert await called(word.get) == "told"
+
+
+async def test_a_callback_for_which_there_is_no_thread_waits_for_one(monkeypatch):
+    tries = []
+    start = threading.Thread.start
+
+    def scarce(thread):
+        if thread.name == "shard-callback":
+            tries.append(thread)
+            if len(tries) < 3:
+                raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    monkeypatch.setattr(callbacks, "THREAD_RETRY_S", 0.01)
+    done = []
+    # Were it an error, a stop that never began would count as a shard that was released.
+    assert await error_of_call(done.append, "x") is None
+    assert (done, len(tries)) == (["x"], 3)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from client import IncarnationClosed, LeaseState, NotFound, TimedOut
-from client.reconcile import START_TRIES_MAX
+from client.lives import START_TRIES_MAX
 from tests.client.conftest import POLICY, free_port
 from tests.client.fleet import Cuttable, Diary, until
 

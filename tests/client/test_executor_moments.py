@@ -287,11 +287,19 @@ async def test_acknowledgements_that_are_refused_are_not_repeated_for_ever(
         assert len(seam.acks) == 1
 
 
-async def test_a_heartbeat_that_is_answered_with_nonsense_renews_nothing(seam, diary):
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"lease_ttl_s": 99, "heartbeat_interval_s": 1, "cursor": "nonsense"}',
+        b'{"lease_ttl_s": 1e9, "heartbeat_interval_s": 1, "cursor": "c1:9"}',
+        b'{"lease_ttl_s": -1, "heartbeat_interval_s": 1, "cursor": "c1:9"}',
+        b'{"lease_ttl_s": 0, "heartbeat_interval_s": 1, "cursor": "c1:9"}',
+    ],
+)
+async def test_a_heartbeat_that_is_answered_with_nonsense_renews_nothing(seam, diary, body):
     seam.assign(a=(5, "run"))
     async with seam.executor(diary) as executor:
         await until(executor.running)
-        body = b'{"lease_ttl_s": 99, "heartbeat_interval_s": 1, "cursor": "nonsense"}'
         seam.refuse_beats = Response(200, {}, body)
         seen = len(seam.beats)
         await until(lambda: len(seam.beats) >= seen + 2)

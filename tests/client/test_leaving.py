@@ -63,6 +63,30 @@ async def test_an_executor_may_leave_before_its_body_ends(seam, diary):
     await executor.leave()
 
 
+async def test_user_code_that_does_not_let_itself_be_cancelled_does_not_hold_up_leaving(
+    seam, diary, caplog
+):
+    ends = asyncio.Event()
+
+    asyncio.get_running_loop().call_later(10.0, ends.set)
+
+    async def stubborn(_):
+        while not ends.is_set():
+            try:
+                await ends.wait()
+            except asyncio.CancelledError:
+                continue
+
+    seam.assign(a=(5, "run"))
+    began = time.monotonic()
+    async with seam.executor(diary, on_stop=stubborn, leave_timeout_s=0.2) as executor:
+        await until(executor.running)
+    assert time.monotonic() - began < 4.0
+    assert "tasks_left_behind" in caplog.text
+    assert not diary.shards["e1", "a"].may_act()
+    ends.set()
+
+
 async def test_an_executor_that_was_cancelled_while_it_joined_stops_what_it_had_begun(seam, diary):
     seam.assign(a=(5, "run"))
     executor = seam.executor(diary)

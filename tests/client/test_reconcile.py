@@ -24,7 +24,8 @@ from client.lifecycle import (
     Suspended,
     TimePassed,
 )
-from client.reconcile import ERROR_TEXT_MAX, PREPARED_LINGER_S, START_TRIES_MAX, Reconciler
+from client.lives import ERROR_TEXT_MAX, START_TRIES_MAX
+from client.reconcile import PREPARED_LINGER_S, Reconciler
 
 CLUSTER = "c1"
 
@@ -216,6 +217,18 @@ def test_a_higher_epoch_is_adopted_while_the_start_is_under_way():
     assert bench.tell(assigned(3, a=(8, "run"))) == [Adopt("a", 8)]
     bench.tell(CallbackEnded("a"))
     assert bench.machine.held() == {"a": 8}
+
+
+def test_a_release_of_a_later_epoch_is_acknowledged_under_that_as_soon_as_the_stop_ended():
+    bench = running()
+    assert bench.tell(assigned(3, a=(8, "release"))) == [Stop("a", 5)]
+    assert bench.tell(CallbackEnded("a")) == [released("a", 8)]
+
+
+def test_a_release_that_was_asked_for_while_an_orphan_stopped_is_acknowledged_at_its_end():
+    bench = running()
+    bench.tell(Closed(), Renewed(at(4)), assigned(4, a=(9, "release")))
+    assert bench.tell(CallbackEnded("a")) == [released("a", 9)]
 
 
 def test_a_lower_epoch_is_never_run():

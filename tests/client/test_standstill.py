@@ -113,6 +113,25 @@ async def test_no_other_kind_of_callback_comes_before_the_word_of_the_loss(seam,
         assert first_after_waking(log) == ("lease", "lost")
 
 
+async def test_who_hears_of_a_loss_may_act_on_nothing_any_more(seam):
+    shards, seen = [], []
+
+    def told(state):
+        if state is LeaseState.LOST:
+            seen.append([(one.may_act(), one.lease_left_s > 0) for one in shards])
+
+    async with seam.executor(
+        leave_timeout_s=0.2, on_start=shards.append, on_stop=lambda _: None, on_lease=told
+    ) as one:
+        await until(lambda: len(one.running()) == 2)
+        seam.ttl_s = 2.0  # the stops begin 0.2 s before its end
+        seen_beats = len(seam.beats)
+        await until(lambda: len(seam.beats) > seen_beats + 2)
+        seam.refuse_beats = refusal(503, "no_leader")
+        await until(lambda: seen)
+        assert seen == [[(False, True)] * 2]
+
+
 async def test_user_code_that_raises_when_it_hears_of_a_loss_stops_no_stop(seam):
     stopped = []
 
