@@ -78,6 +78,7 @@ class Script:
             case (
                 "elect"
                 | "leave"
+                | "gone"
                 | "back"
                 | "crash"
                 | "restart"
@@ -110,6 +111,8 @@ class Script:
         if verb == "world":
             self.world = World(executors, shards, policy=policy, kind=kind)
             self.state = self.world.state
+            for member in self.world.members.values():
+                member.version = settings.get("version", "")
         else:
             self.state = b.fleet(executors, shards, policy=policy, kind=kind)
 
@@ -159,7 +162,7 @@ class Script:
             case "elect":
                 self.world.elect()
             case "arrive":
-                self.world.add(name)
+                self.world.add(name).version = key
             case "supervise":
                 for one in self.world.members.values():
                     one.restarts_after_s, one.proves_death = float(name), True
@@ -173,6 +176,8 @@ class Script:
                 if key:
                     self.world.tick()
                     self.world.leave(name)
+            case "gone" if member is not None:
+                self.world.leave(name)
             case "back" if member is not None:
                 member.come_back(key)
             case "crash" if member is not None:
