@@ -94,15 +94,68 @@ def test_those_who_return_run_what_they_had_and_losses_are_losses_again() -> Non
     assert "e1" not in world.space.executors
 
 
-def test_once_enough_are_back_the_rest_are_lost() -> None:
+def test_those_who_return_one_after_the_other_all_keep_what_they_had() -> None:
+    world = fleet()
+    owners, began = world.owners, world.now
+    cut_off(world, *names(1, 6))
+    world.run(LATE_S)
+    for name in names(1, 6):
+        assert is_holding(world)
+        heal(world, name)
+        world.run(2)
+    world.run(1)
+    assert world.space.info.mass_failure is None
+    assert (world.owners, world.moved(began)) == (owners, [])
+
+
+def test_once_enough_are_back_the_rest_have_a_lease_more_and_are_lost() -> None:
     world = fleet()
     cut_off(world, *names(1, 6))
     world.run(LATE_S)
     heal(world, "e1")
-    world.run(4)
+    world.run(LEASE_S)
+    assert is_holding(world)
+    assert len(world.space.executors) == 12
+    world.run(2.5)
     assert sorted(set(names(1, 12)) - set(world.space.executors)) == sorted(names(2, 6))
     settled(world)
     assert kinds(world)[:2] == [EventKind.MASS_FAILURE_RAISED, EventKind.MASS_FAILURE_OVER]
+    assert world.busiest <= 5
+
+
+def test_the_lease_more_begins_anew_when_others_fall_silent_and_with_every_leader() -> None:
+    world = fleet()
+    cut_off(world, *names(1, 6))
+    world.run(2 * LEASE_S)
+    heal(world, "e1")
+    world.run(4)
+    cut_off(world, "e7")
+    world.run(8)  # e7 is silent for more than half a lease by now
+    heal(world, "e7")
+    world.run(8)
+    assert is_holding(world)
+    world.elect()
+    world.run(LEASE_S)
+    assert is_holding(world)
+    assert len(world.space.executors) == 12
+    world.run(4.5)
+    assert sorted(world.space.executors) == sorted(["e1", *names(7, 12)])
+
+
+def test_a_leader_that_stands_still_while_it_waits_for_the_rest_waits_longer() -> None:
+    world = fleet()
+    cut_off(world, *names(1, 6))
+    world.run(2 * LEASE_S)
+    heal(world, "e1")
+    world.run(5)
+    assert world.controller is not None
+    world.now += LEASE_S
+    for member in world.members.values():
+        member.sent_at += LEASE_S
+    world.controller.stood_still(LEASE_S)
+    world.run(3)
+    assert is_holding(world)
+    assert len(world.space.executors) == 12
 
 
 def test_newcomers_can_make_the_silent_few() -> None:
@@ -111,7 +164,7 @@ def test_newcomers_can_make_the_silent_few() -> None:
     world.run(2 * LEASE_S)
     assert is_holding(world)
     world.add("e7")
-    world.run(4)
+    world.run(BOUND_S + 2)
     assert not {"e1", "e2", "e3"} & set(world.space.executors)
     settled(world)
 
@@ -336,6 +389,20 @@ def test_others_who_fall_silent_before_it_is_over_raise_it_anew() -> None:
     assert sorted(world.space.executors) == sorted(names(7, 12))
     assert is_holding(world)
     assert len(world.sent(c.RaiseMassFailure)) == 2
+
+
+def test_once_those_given_up_are_gone_it_is_over_and_another_silence_is_one_by_itself() -> None:
+    world = fleet()
+    cut_off(world, *names(1, 6))
+    world.run(2 * LEASE_S)
+    proceed(world)
+    world.elect()
+    world.run(3.5)
+    cut_off(world, "e7")
+    world.run_until(lambda w: len(w.space.executors) <= 7, BOUND_S)
+    world.run(0.5)
+    assert sorted(world.space.executors) == sorted(names(7, 12))
+    assert world.space.info.mass_failure is None
 
 
 # -- leaders -----------------------------------------------------------------------------------

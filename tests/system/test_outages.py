@@ -89,9 +89,10 @@ async def test_of_six_of_twelve_that_vanish_nothing_is_taken_until_they_return_o
             sorted(LOST),
         )
 
-        # They return, and nothing has moved.
+        # They return, one after the other, and nothing has moved.
         for name in LOST:
             fleet.processes.send(name, signal.SIGCONT)
+            await asyncio.sleep(0.4)
         await until_state(fleet, "none", 2 * LEASE_S)
         await asyncio.sleep(1.0)
         assert await owners(fleet) == before

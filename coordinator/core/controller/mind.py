@@ -64,6 +64,8 @@ class Mind:
     handoffs: dict[HandoffId, tuple[ShardState, float]] = field(default_factory=dict)
     """The state of each open handoff, and since when this leader knows of it: a warm-up and the
     stop after it have a deadline each."""
+    calm_since: float | None = None
+    """Since when enough executors are heard again in a mass failure."""
     given_up: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """The last sequence heard of each incarnation given up in a mass failure."""
     overdue: dict[HandoffId, float] = field(default_factory=dict)
@@ -191,6 +193,8 @@ class Mind:
         self.leases.add_pause(gap_s)
         self.claims.add_pause(gap_s)
         self.strays.add_pause(gap_s)
+        if self.calm_since is not None:
+            self.calm_since += gap_s
         for away in self.away_since:
             self.away_since[away] += gap_s
 

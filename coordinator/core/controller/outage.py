@@ -41,16 +41,21 @@ class Outlook:
 
 
 def plan_outage(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
-    """Raise the alarm before the first loss, end it once enough are heard."""
+    """Raise the alarm before the first loss, end it once enough are heard.
+
+    Who comes back does so within seconds, not at once: the others have a lease more to follow.
+    """
     _follow_given_up(namespace, mind)
     info = namespace.info
     alarm = info.mass_failure
-    if alarm is not None and not _is_over(namespace, mind, now):
-        if alarm.is_holding:
-            return []
-    elif alarm is not None:
-        return [EndMassFailure(namespace=info.name, at_ms=at_ms)]
-    if not _has_run_out(namespace, mind, now):
+    if alarm is None or not _has_calmed(namespace, mind, now):
+        mind.calm_since = None
+    else:
+        mind.calm_since = now if mind.calm_since is None else mind.calm_since
+        ends_at = _calm_end(namespace, mind, now)
+        if ends_at is None or ends_at <= now:
+            return [EndMassFailure(namespace=info.name, at_ms=at_ms)]
+    if (alarm is not None and alarm.is_holding) or not _has_run_out(namespace, mind, now):
         return []
     outlook = look_out(namespace, mind, now)
     if not outlook.is_mass:
@@ -150,7 +155,17 @@ def _has_run_out(namespace: NamespaceState, mind: Mind, now: float) -> bool:
     )
 
 
-def _is_over(namespace: NamespaceState, mind: Mind, now: float) -> bool:
+def _calm_end(namespace: NamespaceState, mind: Mind, now: float) -> float | None:
+    """When an alarm that is still on ends although some are silent; None if nothing is awaited."""
+    alarm = namespace.info.mass_failure
+    if alarm is None or not alarm.is_holding or mind.calm_since is None:
+        return None
+    if not look_out(namespace, mind, now, are_unheard_silent=True).silent:
+        return None
+    return mind.leases.lease_end(mind.calm_since, namespace.info.lease_bound_s)
+
+
+def _has_calmed(namespace: NamespaceState, mind: Mind, now: float) -> bool:
     """Whether enough are heard again, and whoever was given up has gone or come back."""
     if any(is_given_up(mind, record) for record in namespace.executors.values()):
         return False
