@@ -26,7 +26,7 @@ from coordinator.core.commands import (
     UpdateExecutor,
 )
 from coordinator.core.controller import Beat, Controller, Mind, Need
-from coordinator.core.controller.claim_book import chunks
+from coordinator.core.controller.claim_book import chunks, not_won
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.joins import join_command
 from coordinator.core.controller.losses import close_command
@@ -333,5 +333,5 @@ def _beat_answer(state: NamespaceState, beat: Beat, term: int) -> BeatAnswer:
         revision=state.revision,
         term=term,
         on_lease_loss=policy.on_lease_loss,
-        not_renewed=tuple(state.overdue_of(beat.executor)),
+        not_renewed=(*state.overdue_of(beat.executor), *not_won(state, beat)),
     )

@@ -113,6 +113,18 @@ async def test_an_epoch_that_no_cluster_can_have_given_is_refused(api: Caller):
     assert (await api.get(f"{ns}/executors")).body["executors"] == []
 
 
+async def test_whoever_was_given_it_last_keeps_it_and_the_other_is_not_renewed(api: Caller):
+    ns = await api.namespace(is_recovering=True)
+    first = await held(api, ns, "e1", shards={"a": {"epoch": 7}, "b": {"epoch": 7}})
+    assert first.body["not_renewed"] == []
+    assert (await held(api, ns, "e2", shards={"a": {"epoch": 8}})).body["not_renewed"] == []
+    again = await held(api, ns, "e1", 2, shards={"a": {"epoch": 7}, "b": {"epoch": 7}})
+    assert again.body["not_renewed"] == ["a"]
+    conflicts = (await api.get(f"{ns}/events?kind=claim_conflict")).body["events"]
+    told = {(one["executor"], one["target"], one["shard"]) for one in conflicts}
+    assert told == {("e1", "e2", "a")}
+
+
 async def test_one_that_does_not_say_what_it_holds_is_closed(api: Caller):
     ns = await api.namespace(is_recovering=True)
     answer = await held(api, ns, "e1")

@@ -14,6 +14,7 @@ from coordinator.core.controller.claim_book import (
     CLAIM_BYTES_MAX,
     chunks,
     highest_claim,
+    not_won,
 )
 from coordinator.core.controller.facts import balance_facts
 from coordinator.core.controller.window import window_ends_at
@@ -265,6 +266,18 @@ def test_what_comes_to_nothing_is_told_once() -> None:
     assert adopt(state, mind, one).count == 0
     assert mind.judge(space(state), one) is None
     assert (mind.claims.totals[Standing.LOST], mind.claims.totals[Standing.REFUSED]) == (1, 1)
+
+
+def test_what_was_not_won_is_not_renewed_as_long_as_no_set_can_say_so() -> None:
+    state = recovering()
+    mind = begun(state)
+    adopt(state, mind, beat("e2", shards=holding(s0=9)))
+    one = beat(shards=holding(s0=7, s1=7, nowhere=7))
+    adopt(state, mind, one)
+    assert not_won(space(state), one) == ["0", "nowhere"]
+    assert not_won(space(state), beat("e2", shards=holding(s0=9))) == []
+    close_window(state)
+    assert not_won(space(state), one) == []
 
 
 def test_no_more_vain_claims_are_told_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,14 +69,11 @@ class ClaimBook:
         Those that come to nothing are among them once, so that everybody hears of it.
         """
         record = namespace.executors.get(beat.executor)
-        if namespace.info.window is None or not beat.shards:
-            return []
         if record is None or record.predecessor is not None:
             return []  # what a successor says of its predecessor's shards counts for nothing
-        held = {key: one.epoch for key, one in beat.shards.items()}
         return [
             claim
-            for claim, stood in _standings(namespace, beat.executor, held, is_held=True)
+            for claim, stood in _held(namespace, beat)
             if (self._is_news(beat.executor, claim) if stood in _VAIN else _changes(stood))
         ]
 
@@ -116,6 +113,15 @@ class ClaimBook:
         return {executor: claims for executor, claims in found.items() if claims}
 
 
+def not_won(namespace: NamespaceState, beat: Beat) -> list[str]:
+    """Keys that an executor says it holds although they are not its own: not to be renewed.
+
+    It reads no set before the window closes, so this is how it hears of it: its right to act on
+    them ends with the lease that it had before.
+    """
+    return sorted(claim.key for claim, stood in _held(namespace, beat) if stood in _VAIN)
+
+
 def is_claim(namespace: NamespaceState, beat: Beat) -> bool:
     """Whether an incarnation that is not on record lived on from before, and says what it holds.
 
@@ -152,6 +158,14 @@ def epoch_fault(namespace: NamespaceState, beat: Beat) -> Refused | None:
 
 def _changes(stood: Standing) -> bool:
     return stood in (Standing.ADOPTED, Standing.LIFTED)
+
+
+def _held(namespace: NamespaceState, beat: Beat) -> Iterator[tuple[Claim, Standing]]:
+    """What a heartbeat says it holds, and what each of that comes to; nothing without a window."""
+    if namespace.info.window is None or not beat.shards:
+        return iter(())
+    held = {key: one.epoch for key, one in beat.shards.items()}
+    return _standings(namespace, beat.executor, held, is_held=True)
 
 
 def _standings(
