@@ -24,10 +24,10 @@ from client.lease import LeaseState
 from client.leaving import Farewell
 from client.load import LoadRecorder
 from client.name_lock import NameLock
-from client.parts import assembled
+from client.parts import LoadSources, assembled
 from client.profile import ExecutorProfile
-from client.sampler import LoadSampler, LoadsCallback
-from client.signals import BacklogCallback, Signals
+from client.sampler import LoadsCallback
+from client.signals import BacklogCallback
 from client.transport import Transport
 
 _log: Final = logging.getLogger(__name__)
@@ -111,9 +111,6 @@ class Executor:
         clock: Callable[[], float] = lease_now_s,
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        if loads is not None and recorder is not None:
-            raise ValueError("loads come from `loads` or from a `recorder`, not from both")
-        self._clock: Final = clock
         self._join_timeout_s: Final = join_timeout_s
         self._back_within_s: Final = back_within_s
         host = socket.gethostname() if host is None else host
@@ -125,9 +122,7 @@ class Executor:
             self._profile,
             ShardCallbacks(on_start, on_stop, on_prepare),
             Connection(endpoints, token, transport=transport, rng=rng, monotonic=clock),
-            LoadSampler(loads),
-            signals=Signals(clock, backlog),
-            recorder=recorder,
+            LoadSources(loads, recorder, backlog),
             clock=clock,
             rng=rng,
             mint=mint,

@@ -15,8 +15,8 @@ from client.lease import LeaseState
 from client.load import LoadRecorder
 from client.name_lock import NameLock
 from client.profile import ExecutorProfile
-from client.sampler import LoadSampler
-from client.signals import Signals
+from client.sampler import LoadSampler, LoadsCallback
+from client.signals import BacklogCallback, Signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,29 @@ class Parts:
     lock: NameLock | None
 
 
+@dataclass(frozen=True, slots=True)
+class LoadSources:
+    """Where the figures of a heartbeat come from, beside the handles of the shards."""
+
+    loads: LoadsCallback | None = None
+    recorder: LoadRecorder | None = None
+    backlog: BacklogCallback | None = None
+
+    def __post_init__(self) -> None:
+        if self.loads is not None and self.recorder is not None:
+            raise ValueError("loads come from `loads` or from a `recorder`, not from both")
+
+
 def assembled(
     profile: ExecutorProfile,
     callbacks: ShardCallbacks,
     connection: Connection,
-    loads: LoadSampler,
+    sources: LoadSources,
     *,
     clock: Callable[[], float],
     rng: random.Random,
     mint: Callable[[], str],
     lock: NameLock | None,
-    signals: Signals,
-    recorder: LoadRecorder | None,
     concurrency_max: int,
     observe_state: Callable[[LeaseState], object],
     observe_fault: Callable[[Exception], object],
@@ -53,13 +64,11 @@ def assembled(
     def incarnation() -> str:
         return beats.incarnation
 
-    def may_go_on() -> bool:
-        return beats.may_go_on()
-
-    def suspect() -> None:
-        """A node says that the incarnation is over: the next heartbeat will know."""
+    def suspect() -> None:  # a node says that the incarnation is over: the next one will know
         beats.hurry()
 
+    recorder = sources.recorder
+    loads = LoadSampler(sources.loads)
     acks = AckSender(profile, connection, incarnation=incarnation, rng=rng, suspect=suspect)
     keeper = ShardKeeper(
         profile.namespace,
@@ -67,7 +76,7 @@ def assembled(
         clock=clock,
         concurrency_max=concurrency_max,
         acknowledge=acks.add,
-        may_go_on=may_go_on,
+        may_go_on=lambda: beats.may_go_on(),  # noqa: PLW0108 - there are no beats yet
         observe_state=observe_state,
         observe_fault=observe_fault,
     )
@@ -79,7 +88,7 @@ def assembled(
         rng=rng,
         mint=mint,
         lock=lock,
-        signals=signals,
+        signals=Signals(clock, sources.backlog),
         sampled_loads=loads.take,
         recorded_loads=None if recorder is None else lambda: recorder.take(profile.namespace),
         observe_incarnation=acks.forget,
