@@ -76,10 +76,11 @@ class CrashBook:
     ) -> Weight:
         """Take in that a process ended without a farewell; asked again it says the same."""
         threshold = namespace.info.policy.poison_threshold
-        held = [namespace.shards[key] for key in namespace.owned(executor)]
-        if threshold is None or not held:
+        owned = namespace.owned(executor)
+        if threshold is None or not owned:
             return NO_CRASH
         if (executor, incarnation) not in self._seen:
+            held = [namespace.shards[key] for key in owned]
             is_explained = any(_met_elsewhere(shard, executor) for shard in held)
             self._seen[executor, incarnation] = _Seen(executor, now, is_explained)
             self.last_at = now
@@ -94,7 +95,7 @@ class CrashBook:
             self.storm_until = now + window_s
         if now < self.storm_until or namespace.info.mass_failure is not None:
             return NO_CRASH
-        met = 1 + most_crashes(held)
+        met = 1 + most_crashes([namespace.shards[key] for key in owned])
         is_grave = met >= places_at(threshold) and 2 * met > self._told(namespace)
         return Weight(is_crash=True, withhold_at=met if is_grave else 0)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from coordinator.core.commands import CloseIncarnation, Command, InheritShards
 from coordinator.core.controller.crashes import weight_of
 from coordinator.core.controller.fleet import Fleet, see
-from coordinator.core.controller.homes import fitting, homes_for
+from coordinator.core.controller.homes import PLANNED_MAX, fitting, homes_for
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.returns import reserve_for_s
@@ -51,6 +51,7 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
                 gone.append((record, cause))
         else:
             mind.forget_executor(executor, incarnation)
+    gone = _within_a_step(namespace, gone)
     for record, _ in gone:
         mind.leases.close(record.id, record.incarnation)
     if gone:
@@ -63,6 +64,18 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
             for record, cause in gone
         ]
     return commands
+
+
+def _within_a_step(
+    namespace: NamespaceState, gone: list[tuple[Executor, CloseCause]]
+) -> list[tuple[Executor, CloseCause]]:
+    """The first of them, as many as one step may find homes for; the others are still expired."""
+    planned = 0
+    for count, (record, _) in enumerate(gone):
+        planned += len(namespace.owned(record.id))
+        if planned > PLANNED_MAX:
+            return gone[: max(count, 1)]
+    return gone
 
 
 def _adopt_unknown(namespace: NamespaceState, mind: Mind, now: float) -> None:

@@ -4,10 +4,11 @@ Not counted in the balancer's budget; drains have a limit of their own.
 """
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from coordinator.core.commands import AssignShards, Command, StartHandoffs
-from coordinator.core.controller.fleet import see
-from coordinator.core.controller.homes import fitting, homes_for
+from coordinator.core.controller.fleet import Fleet, see
+from coordinator.core.controller.homes import PLANNED_MAX, fitting, homes_for
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.poison import homes_for_suspects, suspects_among
@@ -41,10 +42,37 @@ def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int
     if not namespace.vacant or now < hold_until(namespace, mind):
         return []
     fleet = see(namespace, mind, now)
-    open_names = [seat.executor for seat in fleet.seats if seat.is_open]
-    if not open_names:
+    if not any(seat.is_open for seat in fleet.seats):
         return []
-    vacant = [namespace.shards[key] for key in sorted(namespace.vacant)]
+    for some in _vacant_shares(namespace):
+        commands = _place(namespace, mind, fleet, some, now=now, at_ms=at_ms)
+        if commands:
+            return commands
+    return []
+
+
+def _vacant_shares(namespace: NamespaceState) -> Iterator[list[Shard]]:
+    """Vacant shards, as many at a time as one step may find homes for."""
+    shards, vacant = namespace.shards, namespace.vacant
+    if len(vacant) <= PLANNED_MAX:
+        yield [shards[key] for key in sorted(vacant)]
+        return
+    keys = chain.from_iterable(map(sorted, vacant.parts))
+    while some := [shards[key] for key in islice(keys, PLANNED_MAX)]:
+        yield some
+
+
+def _place(
+    namespace: NamespaceState,
+    mind: Mind,
+    fleet: Fleet,
+    vacant: list[Shard],
+    *,
+    now: float,
+    at_ms: int,
+) -> list[Command]:
+    """Owners for these, as far as they need not rest."""
+    open_names = [seat.executor for seat in fleet.seats if seat.is_open]
     vacant = mind.failures.ready(vacant, open_names, now)
     suspects = suspects_among(vacant)
     apart = homes_for_suspects(namespace, mind, fleet, suspects, now) if suspects else []
