@@ -102,7 +102,7 @@ class TargetKind(StrEnum):
 
 
 class Fate(StrEnum):
-    """What an operator decided for a shard whatever the load: nobody runs it any more."""
+    """What was decided for a shard whatever the load: nobody runs it any more."""
 
     PARKED = "parked"
     RETIRED = "retired"
