@@ -18,6 +18,7 @@ from coordinator.node import Node
 from tests.sim.disk import SimDisk
 from tests.sim.faults import Event
 from tests.sim.system import rules
+from tests.sim.system.alarms import false_alarm
 from tests.sim.system.loop import Machine
 from tests.sim.system.nodes import API_PORT, NodePlace, consensus_of, settings_of
 from tests.sim.system.programs import (
@@ -383,6 +384,11 @@ class Scenario:
         }
         if len(digests) != 1:
             self.witness.fail("the states differ at one index")
+        leader = self._leader()
+        namespace = leader and leader.replica.state.namespaces.get(NAMESPACE)
+        alarm = namespace and false_alarm(namespace, (event.kind for event in self.script))
+        if alarm:
+            self.witness.fail(alarm)
 
     def _clean_up(self) -> None:
         for process in self.around.processes:
