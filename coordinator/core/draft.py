@@ -52,8 +52,14 @@ class Draft:
         """Write one shard."""
         self.shards[shard.key] = shard
 
-    def grant(self, shard: Shard, executor: str, cause: Cause, at_ms: int) -> None:
-        """Give a shard to an executor under a new epoch. Nobody else may act on it by now."""
+    def grant(
+        self, shard: Shard, executor: str, cause: Cause, at_ms: int, *, claimed: int = 0
+    ) -> None:
+        """Give a shard to an executor under a new epoch. Nobody else may act on it by now.
+
+        `claimed` is the epoch of the claim that this answers: the new one is above it.
+        """
+        self.next_epoch = max(self.next_epoch, claimed + 1)
         window = self.base.info.window
         former = shard.executor or shard.reserved
         record = self.executor(executor)
@@ -72,7 +78,7 @@ class Draft:
                 next_cause=None,
                 previous=shard.previous if former in (None, executor) else former,
                 since_ms=at_ms,
-                claimed_epoch=0 if window is None else rank(window, shard),
+                claimed_epoch=0 if window is None else max(rank(window, shard), claimed),
             )
         )
         self.next_epoch += 1

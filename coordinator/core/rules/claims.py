@@ -92,13 +92,10 @@ def _take(draft: Draft, record: Executor, claim: Claim, command: AdoptClaims) ->
 
 def _grant_above(draft: Draft, shard: Shard, owner: str, claimed: int, at_ms: int) -> None:
     """A new epoch above the claimed one; an operator's order to stop the shard stays in force."""
-    draft.next_epoch = max(draft.next_epoch, claimed + 1)
-    draft.grant(shard, owner, Cause.CLAIM, at_ms)
-    granted = draft.shards[shard.key] or shard
-    granted = granted.replace(claimed_epoch=max(granted.claimed_epoch, claimed))
-    draft.put(granted)
-    if shard.fate is not None:
-        release_for(draft, granted, shard.fate)
+    draft.grant(shard, owner, Cause.CLAIM, at_ms, claimed=claimed)
+    granted = draft.shard(shard.key)
+    if granted is not None and granted.fate is not None:
+        release_for(draft, granted, granted.fate)
 
 
 def open_window(draft: Draft, lost_id: str, at_ms: int) -> None:
