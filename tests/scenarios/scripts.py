@@ -73,6 +73,9 @@ class Script:
                 return self._run(float(words[0]))
             case "events":
                 return self._events()
+            case "lose-cluster":
+                self._lose_cluster(float(words[0]))
+                return []
             case "proceed":
                 return [self._proceed()]
             case (
@@ -115,6 +118,11 @@ class Script:
                 member.version = settings.get("version", "")
         else:
             self.state = b.fleet(executors, shards, policy=policy, kind=kind)
+
+    def _lose_cluster(self, back_after_s: float) -> None:
+        assert self.world is not None
+        self.world.lose_cluster(back_after_s=back_after_s)
+        self.state, self._told = self.world.state, 0
 
     def _run(self, seconds: float) -> list[str]:
         assert self.world is not None
