@@ -343,7 +343,7 @@ def test_pauses_are_told() -> None:
     state = empty(1)
     pause = c.PauseBalancer(namespace=NS, reason="fair", by="ops", at_ms=1)
     resume = c.ResumeBalancer(namespace=NS, reason="over", by="ops", at_ms=2)
-    assert [(e.kind, e.by, e.reason) for e in news(state, pause, resume, resume)] == [
+    assert [(e.kind, e.by, e.reason) for e in news(state, pause, pause, resume, resume)] == [
         (K.BALANCER_PAUSED, "ops", "fair"),
         (K.BALANCER_RESUMED, "ops", "over"),
     ]
