@@ -83,7 +83,8 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
     "shard_parked": ProblemKind(
         409,
         "The shard is parked",
-        "An operator drained this shard, or it was found to be poison: nobody runs it until it is undrained.",
+        "An operator drained this shard, or it was found to be poison: nobody runs it until it is"
+        " undrained.",
     ),
     "precondition_failed": ProblemKind(
         412,
