@@ -74,6 +74,7 @@ NAMESPACES: Final = Shape(
         of("executors"),
         Column("BALANCER", _mode),
         of("policy_version", wide=True),
+        of("recovering", wide=True),
         of("created_at", wide=True),
     ),
 )

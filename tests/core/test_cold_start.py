@@ -346,6 +346,14 @@ def test_what_cannot_be_given_back_is_passed_over() -> None:
     assert mind.claims.waiting(space(state)) == {}
 
 
+def test_what_can_come_to_nothing_is_not_even_remembered() -> None:
+    state = recovering()
+    mind = begun(state)
+    adopt(state, mind, beat("e2", shards=holding(s0=8)))
+    last_held(state, mind, "e1", s0=7, nowhere=7)
+    assert mind.claims.last_held == {}
+
+
 def test_what_was_last_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_book_module, "SHARDS_MAX", 1)
     state = recovering()

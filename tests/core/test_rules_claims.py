@@ -360,6 +360,7 @@ def test_of_two_that_live_on_under_one_name_the_later_epochs_win() -> None:
     state = recovering()
     applied(state, claim("e1", ("0", OLD)))
     assert refused(state, later_join("e1", OLD)).cause == "superseded"
+    assert refused(state, later_join("e1", epoch_ceiling(AT_MS) + 1)).cause == "superseded"
     applied(state, later_join("e1", OLD + 1))
     assert space(state).executors["e1"].predecessor is None
     assert owners(state)["0"] == "e1"

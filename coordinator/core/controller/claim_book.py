@@ -54,14 +54,16 @@ class ClaimBook:
         if self._since is not None:
             self._since += gap_s
 
-    def remember(self, beat: Beat) -> None:
-        """Keep what an executor last held until the window closes."""
+    def remember(self, namespace: NamespaceState, beat: Beat) -> None:
+        """Keep what an executor last held until the window closes, if it may come to something."""
         ceiling = epoch_ceiling(beat.at_ms) if beat.last_held else 0
-        for key, epoch in beat.last_held.items():
-            known = self.last_held.get(key)
-            is_later = len(self.last_held) < SHARDS_MAX if known is None else epoch > known[0]
-            if is_later and epoch <= ceiling:
-                self.last_held[key] = (epoch, beat.executor)
+        for claim, stood in _standings(namespace, beat.executor, beat.last_held, is_held=False):
+            if claim.epoch > ceiling or not _changes(stood):
+                continue
+            known = self.last_held.get(claim.key)
+            has_room = len(self.last_held) < SHARDS_MAX
+            if has_room if known is None else claim.epoch > known[0]:
+                self.last_held[claim.key] = (claim.epoch, beat.executor)
 
     def owed(self, namespace: NamespaceState, beat: Beat) -> list[Claim]:
         """Held claims that must be committed before the heartbeat is answered.

@@ -165,7 +165,7 @@ class Mind:
         if beat.profile.status is ExecutorStatus.LEAVING:
             self.leaving.add(name)
         if namespace.info.window is not None:
-            self.claims.remember(beat)
+            self.claims.remember(namespace, beat)
         if beat.process is not None:
             self.loads.observe_process(beat.executor, beat.process)
         if beat.shards is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from coordinator.core.claims import rank
+from coordinator.core.claims import epoch_ceiling, rank
 from coordinator.core.commands import (
     Applied,
     CloseIncarnation,
@@ -107,10 +107,12 @@ def _may_claim(draft: Draft, record: Executor | None, command: JoinExecutor) -> 
     if record is None or record.incarnation == command.incarnation:
         return True
     owned = draft.base.owned(record.id)
+    claimed = command.claimed or 0
     return (
         record.predecessor is None
         and bool(owned)
-        and all(rank(window, draft.base.shards[key]) < (command.claimed or 0) for key in owned)
+        and claimed <= epoch_ceiling(command.at_ms)
+        and all(rank(window, draft.base.shards[key]) < claimed for key in owned)
     )
 
 
