@@ -32,6 +32,7 @@ class Task(msgspec.Struct, frozen=True):
     namespace: str
     notes: str
     began_at: float
+    lock_dir: str | None = None
 
 
 class Desk:
@@ -112,6 +113,7 @@ async def run(task: Task) -> None:
             host=task.host,
             address=f"{task.host}:7933",
             capacity=CAPACITY,
+            lock_dir=task.lock_dir,
             on_start=desk.start,
             on_stop=desk.stop,
         )

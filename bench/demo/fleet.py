@@ -73,14 +73,16 @@ class Fleet:
         await self.operator.create_namespace(self.namespace, kind="open", policy=policy)
         await self._beside.enter_async_context(self.router)
 
-    async def start_executors(self, timeout_s: float = JOIN_S) -> None:
+    async def start_executors(
+        self, timeout_s: float = JOIN_S, *, lock_dir: Path | None = None
+    ) -> None:
         """Start them all and wait until all have joined; raises NotStarted."""
         for name in self.executors:
-            await self.start_executor(name)
+            await self.start_executor(name, lock_dir=lock_dir)
         if not await self.until_joined(timeout_s):
             raise NotStarted(f"not every executor has joined within {timeout_s:.0f} s")
 
-    async def start_executor(self, name: str) -> None:
+    async def start_executor(self, name: str, *, lock_dir: Path | None = None) -> None:
         """Start one of them."""
         task = executor.Task(
             name=name,
@@ -89,6 +91,7 @@ class Fleet:
             namespace=self.namespace,
             notes=str(self.folder / f"{name}.notes"),
             began_at=self.workload.began_at,
+            lock_dir=None if lock_dir is None else str(lock_dir),
         )
         await self._start(name, "bench.demo.executor", task)
 

@@ -1,20 +1,10 @@
-"""All nodes lost their memory: executors keep what they hold, and get back what they stopped."""
-
-import asyncio
-import contextlib
+"""Other nodes answer, which remember nothing: what an executor says to them, and what it obeys."""
 
 import pytest
 
-from client import LeaseState, Operator
-from client.errors import ShardCoordinatorError
-from coordinator.node import Node
-from coordinator.settings import ApiSettings, NodeSettings, Settings
-from tests.client.conftest import POLICY, free_port
+from client import LeaseState
 from tests.client.fleet import Diary, until
 from tests.client.seam import TTL_S, Seam, refusal
-from tests.windows import close_window
-
-KEYS = [f"k{number}" for number in range(6)]
 
 
 @pytest.fixture
@@ -118,83 +108,3 @@ async def test_the_end_of_a_long_window_is_noticed_soon(seam, diary):
         await until(lambda: len(seam.polls) > 30)
         seam.refuse_polls = None
         await until(lambda: len(executor.running()) == 2, within_s=0.3)
-
-
-# ------------------------------------------------------------------------------- real nodes
-
-
-class Cold:
-    """One node that can be lost with all that it knew, and started again at the same place."""
-
-    def __init__(self):
-        self.lease_s = 1.0
-        self._settings = Settings(
-            node=NodeSettings(name="n1", peers={"n1": f"127.0.0.1:{free_port()}"}),
-            api=ApiSettings(bind=f"127.0.0.1:{free_port()}"),
-        )
-        self.endpoints = [f"http://{self._settings.api.bind}"]
-        self.operator = Operator(self.endpoints)
-
-    async def start(self):
-        self.node = Node(self._settings)
-        await self.node.start()
-        async with asyncio.timeout(10):
-            while True:
-                with contextlib.suppress(ShardCoordinatorError):
-                    await self.operator.create_namespace(
-                        "jobs", policy=POLICY | {"lease_ttl_s": self.lease_s}
-                    )
-                    return
-                await asyncio.sleep(0.02)
-
-    async def owners(self):
-        return {one.key: (one.executor, one.epoch) async for one in self.operator.shards("jobs")}
-
-    async def close(self):
-        await self.operator.close()
-        await self.node.stop()
-
-
-@pytest.fixture
-async def cold():
-    one = Cold()
-    yield one
-    await one.close()
-
-
-@pytest.mark.parametrize(
-    ("lease_s", "gone_s"), [(2.5, 0.0), (0.8, 1.6)], ids=["within a lease", "after two leases"]
-)
-async def test_total_loss_moves_no_shard(cold, diary, lease_s, gone_s):
-    cold.lease_s = lease_s
-    await cold.start()
-    await close_window([cold.node], "jobs")  # of the first cluster: nobody was there before
-
-    def executor(name):
-        return diary.executor(cold.endpoints, "jobs", name)
-
-    async with executor("e1") as one, executor("e2") as two:
-        await cold.operator.declare_shards("jobs", KEYS)
-        await until(lambda: len(one.running()) + len(two.running()) == len(KEYS), within_s=10)
-        before = {"e1": one.running(), "e2": two.running()}
-        assert all(before.values())
-        lines = len(diary.lines)
-        await cold.node.stop()
-        await asyncio.sleep(gone_s)
-        await cold.start()
-
-        def back():
-            after = {"e1": one.running(), "e2": two.running()}
-            return all(
-                after[name].keys() == held.keys()
-                and all(after[name][key] > epoch for key, epoch in held.items())
-                for name, held in before.items()
-            )
-
-        await until(back, within_s=10)
-        owners = await cold.owners()
-        assert {key: name for key, (name, _) in owners.items()} == {
-            key: name for name, held in before.items() for key in held
-        }
-        stops = [line for line in diary.lines[lines:] if line[1] == "stop"]
-        assert len(stops) == (len(KEYS) if gone_s else 0)

@@ -106,7 +106,7 @@ async def test_after_a_crash_a_proof_of_death_brings_the_shards_back_within_a_se
             since = time.monotonic()
             async with executor("e1", lock_dir=tmp_path if is_proven else None) as again:
                 if not is_proven:
-                    await asyncio.sleep(1.5)
+                    await asyncio.sleep(0.8)
                     assert again.running() == {}
                     return
                 await until(lambda: again.running().keys() == own.keys(), within_s=3)

@@ -22,7 +22,14 @@ POLICY = {
 
 @contextlib.asynccontextmanager
 async def running(
-    folder, *, executors=4, shards=60, routers=True, lease_s=LEASE_S, has_journal=False
+    folder,
+    *,
+    executors=4,
+    shards=60,
+    routers=True,
+    lease_s=LEASE_S,
+    has_journal=False,
+    lock_dir=None,
 ):
     """Three nodes, executors with their shards placed, and routers that ask for all of them."""
     series = read_series()
@@ -41,7 +48,7 @@ async def running(
         )
         try:
             await fleet.start_nodes(POLICY | {"lease_ttl_s": lease_s})
-            await fleet.start_executors()
+            await fleet.start_executors(lock_dir=lock_dir)
             await fleet.place()
             if routers:
                 await fleet.start_routers()

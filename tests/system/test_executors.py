@@ -1,8 +1,11 @@
 """Executors are lost and shards are moved; each shard has one owner at a time."""
 
 import asyncio
+from dataclasses import replace
 
-from bench.demo.ledger import by_key, moves, orphaned_s
+import pytest
+
+from bench.demo.ledger import by_key, epoch_faults, moves, orphaned_s, overlaps
 from bench.demo.lookups import LEASE_SLACK_S, Crash
 from client.clock import lease_now_s
 from tests.system.running import LEASE_S, judged, running
@@ -62,6 +65,35 @@ async def test_a_restarted_executor_gets_its_shards_back_and_no_other_shard_move
         assert await fleet.until(lambda: _runs_again(fleet, name, own, crash.at), lease_s + 5.0)
         tenures = await judged(fleet, crashes=[crash])
         assert moves(tenures, crash.at, lease_now_s()) == 0
+
+
+@pytest.mark.slow
+async def test_with_a_proof_of_death_a_restarted_executor_does_not_wait_for_the_lease(tmp_path):
+    lease_s = 30.0  # nothing in this test may wait for it
+    locks = tmp_path / "locks"
+    async with running(tmp_path, lock_dir=locks, routers=False) as fleet:
+        name = "executor-3"
+        own = [key for key in fleet.keys if fleet.owner_of(key) == name]
+        await fleet.operator.change_policy("flights", {"lease_ttl_s": lease_s})
+        await asyncio.sleep(1.0)  # everybody's lease is a long one by now
+        await fleet.processes.kill(name)
+        killed_at = lease_now_s()
+        await fleet.start_executor(name, lock_dir=locks)
+        assert await fleet.until(lambda: _runs_again(fleet, name, own, killed_at), 10.0)
+        await asyncio.sleep(0.3)
+        tenures = [
+            replace(one, ended_at=killed_at, valid_until=killed_at)  # not the end of its lease
+            if one.executor == name and one.began_at < killed_at
+            else one
+            for one in fleet.tenures()
+        ]
+        assert overlaps(tenures) == []
+        assert epoch_faults(tenures) == []
+        assert moves(tenures, killed_at, lease_now_s()) == 0
+        # From the first shard on; before it an interpreter has to start, on a busy machine.
+        began = [one.began_at for one in tenures if one.began_at > killed_at]
+        assert len(began) == len(own)
+        assert max(began) - min(began) < 1.0
 
 
 def _runs_again(fleet, name, own, since):
