@@ -58,6 +58,7 @@ class Connection:
         self._attempt_timeout_s: Final = attempt_timeout_s
         self._budget: Final = RetryBudget()
         self.answered_at = -math.inf  # when a node last answered anything, by this clock
+        self.cluster_id = ""  # which that node said it belongs to
 
     async def __aenter__(self) -> Self:
         return self
@@ -147,6 +148,7 @@ class Connection:
                 self._endpoints.observe_failure(url, self._monotonic())
             raise _no_answer(url, failure) from failure
         self.answered_at = self._monotonic()
+        self.cluster_id = response.headers.get("x-cluster-id", self.cluster_id)
         if leader := response.headers.get("x-leader"):
             self._endpoints.observe_leader(leader, self._monotonic())
         if response.status in _OK_STATUSES or response.status == NOT_MODIFIED:

@@ -76,6 +76,7 @@ class Heartbeats:
         self._is_leaving = False
         self._back_within_s: float | UnsetType = UNSET
         self._goes_on = False  # what the namespace wants of who can reach no coordinator
+        self._cluster_id = ""  # which granted the lease
         self._silent_since: float | None = None  # the first try of those that nobody answered
         self._hurry: Final = asyncio.Event()
 
@@ -146,7 +147,7 @@ class Heartbeats:
             raise errors.BadAnswer(str(error), status=response.status) from error
         if not 0.0 < answer.lease_ttl_s <= _LEASE_TTL_MAX_S:
             raise errors.BadAnswer(f"a lease of {answer.lease_ttl_s} s", status=response.status)
-        self._lease_ttl_s = answer.lease_ttl_s
+        self._lease_ttl_s, self._cluster_id = answer.lease_ttl_s, cursor.cluster_id
         self.interval_s = max(0.01, answer.heartbeat_interval_s)
         self.status = answer.status
         self._is_joining = False
@@ -218,7 +219,8 @@ class Heartbeats:
         if is_final and not isinstance(error, errors.RateLimited):
             if not self.joined.is_set():
                 raise error  # a wrong name, token or namespace: waiting does not cure it
-            self._keeper.end_lease()
+            if not (isinstance(error, errors.NotFound) and self._is_elsewhere()):
+                self._keeper.end_lease()
         level = logging.WARNING if failures == 0 else logging.DEBUG
         _log.log(
             level,
@@ -227,6 +229,14 @@ class Heartbeats:
             self._profile.name,
             error,
         )
+
+    def _is_elsewhere(self) -> bool:
+        """Whether a cluster answers that is not the one that granted the lease.
+
+        After the loss of all nodes the next cluster may not know of the namespace yet, and then has
+        given its shards to nobody. The same cluster knows what it says.
+        """
+        return self._connection.cluster_id not in {"", self._cluster_id}
 
     def _retry_s(self, error: errors.ShardCoordinatorError, failures: int) -> float:
         """Within the interval: a renewal is worth more haste than other requests."""

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from client import IncarnationClosed, LeaseState
+from client.transport import Response
 from tests.client.fleet import Diary, until
 from tests.client.seam import TTL_S, Seam, refusal
 
@@ -99,6 +100,22 @@ async def test_a_poll_that_is_answered_is_a_node_that_was_reached(seam, diary):
         for _ in range(4):
             seam.clock.skip(0.24 * TTL_S)
             await asyncio.sleep(0.3)
+        await until(lambda: executor.lease_state is LeaseState.LOST)
+
+
+async def test_a_new_cluster_that_does_not_know_the_namespace_yet_says_nothing(seam, diary):
+    async with seam.executor(diary, leave_timeout_s=0.2) as executor:
+        await outage(seam, executor)
+        await until(lambda: executor.lease_state is LeaseState.CONTINUED)
+        seam.clock.skip(TTL_S)
+        unknown = refusal(404, "namespace_not_found")
+        seam.refuse_beats = Response(404, {"x-cluster-id": "c2"}, unknown.body)
+        seam.is_down = False
+        seen = len(seam.beats)
+        await until(lambda: len(seam.beats) > seen + 3)
+        assert executor.lease_state is LeaseState.CONTINUED
+        # The cluster that granted the lease knows what it says: the namespace was deleted.
+        seam.refuse_beats = Response(404, {"x-cluster-id": "c1"}, unknown.body)
         await until(lambda: executor.lease_state is LeaseState.LOST)
 
 
