@@ -85,7 +85,10 @@ def _tenures_of_one(notes: list[Note]) -> list[Tenure]:
     epochs: dict[str, int] = {}
     lease_until = 0.0
     for note in notes:
-        lease_until = max(lease_until, note.until)
+        # Of a lease that is over a note says so, not since when: the last one before it does.
+        is_over = note.until == note.at
+        if not is_over:
+            lease_until = max(lease_until, note.until)
         match note.kind:
             case "start":
                 open_notes[note.key], epochs[note.key] = note, note.epoch
@@ -94,7 +97,8 @@ def _tenures_of_one(notes: list[Note]) -> list[Tenure]:
             case "stop" if note.key in open_notes:
                 begun = open_notes.pop(note.key)
                 epoch = max(epochs.pop(note.key), note.epoch)
-                finished.append(_tenure(begun, epoch, note.at, min(note.at, note.until)))
+                until = lease_until if is_over else note.until
+                finished.append(_tenure(begun, epoch, note.at, min(note.at, until)))
             case "stop" | "lease":
                 pass
     return finished + [

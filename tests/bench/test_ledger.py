@@ -69,6 +69,20 @@ def test_a_stop_after_the_lease_is_valid_only_as_long_as_the_lease():
     assert overlaps(tenures_of(notes)) == []
 
 
+def test_who_wakes_after_its_lease_was_valid_until_the_last_end_that_it_knew():
+    tenures = tenures_of(
+        [
+            note("start", 0.0, "a", "k", 1, until=3.0),
+            note("lease", 1.0, "a", until=4.0),
+            note("lease", 16.0, "a", until=16.0),
+            note("stop", 16.1, "a", "k", 1, until=16.1),
+            note("start", 5.0, "b", "k", 2),
+        ]
+    )
+    assert [tenure.valid_until for tenure in tenures] == [4.0, 8.0]
+    assert overlaps(tenures) == []
+
+
 def test_an_overlap_with_an_earlier_but_not_the_last_tenure_is_found():
     notes = [
         note("start", 0.0, "a", "k", 1),
