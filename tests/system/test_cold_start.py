@@ -112,7 +112,7 @@ async def test_a_fleet_that_kept_its_leases_goes_on_and_who_slept_is_waited_for(
         sleeper = "executor-4"
         before = running(fleet)
         kept = {key: name for key, name in before.items() if name != sleeper}
-        await asyncio.sleep(1.0)  # it notes until when it may act: that is what its end is judged by
+        await asyncio.sleep(1.0)  # it notes until when it may act: by that its end is judged
         since = lease_now_s()
         fleet.processes.send(sleeper, signal.SIGSTOP)
         former = await lose_all(fleet, for_s=0.0)
