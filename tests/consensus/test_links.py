@@ -22,7 +22,7 @@ from coordinator.consensus.handshake import (
     is_loopback,
     split_address,
 )
-from coordinator.consensus.link import TURN_BYTES_MAX, Link
+from coordinator.consensus.link import FRAME_COST_BYTES, TURN_BYTES_MAX, Link
 from coordinator.consensus.node import CURES
 from tests.consensus.cluster import Cluster, Register, cluster, free_ports, until
 
@@ -355,7 +355,6 @@ class Beside:
 
     def __init__(self):
         self.is_reading = True
-        self.turns = []
 
     def pause_reading(self):
         self.is_reading = False
@@ -367,29 +366,47 @@ class Beside:
         return False
 
 
-async def test_a_link_that_brings_much_lets_others_have_their_turn():
+def resting_link(links):
+    """A link that is up, what it reads from, and what it delivered."""
+    link, delivered = Link(links, None), []
+    link.transport, link.is_up = Beside(), True
+    links.deliver = lambda _link, message: delivered.append(message)
+    return link, link.transport, delivered
+
+
+PING = framed(pack({"type": "ping"}))
+SMALL_PER_TURN = TURN_BYTES_MAX // (FRAME_COST_BYTES + len(PING) - 4) + 1
+
+
+async def test_a_link_that_brings_many_messages_lets_others_have_their_turn_and_loses_none():
     async with lone_member() as made:
-        links = made.nodes["n1"]._links
-        socket = Beside()
-        link = Link(links, None)
-        link.transport, link.is_up = socket, True
-        ping = framed(pack({"type": "ping"}))
-        much = ping * (TURN_BYTES_MAX // len(ping))
-        for _ in range(2):  # the count begins anew with each rest
-            link.data_received(much)
-            assert socket.is_reading
-            link.data_received(ping)
-            assert not socket.is_reading
-            await asyncio.sleep(0)
-            assert socket.is_reading
+        link, socket, delivered = resting_link(made.nodes["n1"]._links)
+        link.data_received(PING * (2 * SMALL_PER_TURN + 1))
+        assert (len(delivered), socket.is_reading) == (SMALL_PER_TURN, False)
+        link.data_received(PING)  # it was on its way when the reading was paused
+        assert len(delivered) == SMALL_PER_TURN
+        await asyncio.sleep(0)
+        assert (len(delivered), socket.is_reading) == (2 * SMALL_PER_TURN, False)
+        await asyncio.sleep(0)
+        assert (len(delivered), socket.is_reading) == (2 * SMALL_PER_TURN + 2, True)
+
+
+async def test_a_large_message_ends_the_turn_of_its_link():
+    async with lone_member() as made:
+        link, socket, delivered = resting_link(made.nodes["n1"]._links)
+        append = {"type": "append_entries", "term": 1, "commit_index": 1}
+        large = framed(pack({**append, "entries": [(b"x" * TURN_BYTES_MAX, 1, 1)]}))
+        link.data_received(large + PING)
+        assert (len(delivered), socket.is_reading) == (1, False)
+        await asyncio.sleep(0)
+        assert (len(delivered), socket.is_reading) == (2, True)
 
 
 async def test_a_link_that_ended_while_it_rested_stays_ended():
     async with lone_member() as made:
-        socket = Beside()
-        link = Link(made.nodes["n1"]._links, None)
-        link.transport, link.is_up = socket, True
-        link.data_received(framed(pack({"type": "ping"})) * (TURN_BYTES_MAX // 10))
+        link, socket, delivered = resting_link(made.nodes["n1"]._links)
+        link.data_received(PING * (SMALL_PER_TURN + 1))
         link.transport = None
         await asyncio.sleep(0)
         assert not socket.is_reading
+        assert len(delivered) == SMALL_PER_TURN
