@@ -6,6 +6,7 @@ meanwhile is taken again with the last slice, so that no shard is seen twice or 
 
 from array import array
 from dataclasses import dataclass
+from math import fsum
 from typing import Final
 
 from coordinator.core.controller.fleet import seat_of
@@ -70,30 +71,38 @@ class _Camera:
         if self._leaving[0] != namespace.revision:
             self._leaving = (namespace.revision, moving_out(namespace))
         keys = held_keys(namespace, executor, self._leaving[1])
-        found: list[float | None] = []
+        found: list[float] = []
+        unmeasured: list[str] = []
         fresh = 0
         for start in range(0, len(keys), _AT_ONCE):
             some = keys[start : start + _AT_ONCE]
-            loads, heard = self._mind.loads.look_up(some, self._oldest)
+            known = self._mind.loads.look_up(some, self._oldest)
+            loads, heard = self._guessed(some, unmeasured) if known is None else known
             found += loads
             fresh += heard
             yield _LOOKS * len(some)
-        known = [load for load in found if load is not None]
-        self._unmeasured[executor] = ()
-        if len(known) < len(keys):
-            pairs = list(zip(keys, found, strict=True))
-            self._unmeasured[executor] = tuple(key for key, load in pairs if load is None)
-            if self._median is None:
-                self._median = self._mind.loads.median()
-            known = [self._median if load is None else load for _, load in pairs]
+        self._unmeasured[executor] = tuple(unmeasured)
         # An array and a tuple of strings are nothing to a garbage collection, and a million floats
         # would take 30 ms to let go of.
-        self._stacks[executor] = Stack.of(tuple(keys), array("d", known))
+        self._stacks[executor] = Stack(
+            tuple(keys), array("d", found), fsum(found), max(found, default=0.0)
+        )
         self._fresh[executor] = fresh
         record, leaving = namespace.executors.get(executor), self._leaving[1].get(executor, 0)
         if record is not None:
             self._seats[executor] = seat_of(namespace, self._mind, record, self._now, leaving)
             yield _SEAT_WORK
+
+    def _guessed(self, keys: list[str], unmeasured: list[str]) -> tuple[list[float], int]:
+        """The same where some were never measured: those count as the median, and are noted."""
+        book = self._mind.loads
+        loads = book.loads_of(keys)
+        unmeasured += (key for key, load in zip(keys, loads, strict=True) if load is None)
+        if self._median is None:
+            self._median = book.median()
+        median = self._median
+        known = [median if load is None else load for load in loads]
+        return known, book.heard_since(keys, self._oldest)
 
     def developed(self) -> Picture:
         """The picture as of this moment."""

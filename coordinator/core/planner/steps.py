@@ -166,24 +166,29 @@ def _best_swap(
     one: Pair, ours: Shelf, board: Board, pricing: Pricing, best: Step | None
 ) -> Step | None:
     """The better of `best` and exchanging a shard heavier than the ideal for its counterweight."""
-    theirs, holdings = board.shelf(one.target), board.holdings
+    theirs, bans = board.shelf(one.target), board.holdings.bans
     source_name, target_name = board.seats[one.source].executor, board.seats[one.target].executor
     first = bisect_left(ours.loads, one.ideal)
-    last = min(len(ours.loads), first + _SWAP_REACH)
-    board.work += (last - first) * _SWAP_WORK
-    for heavy in range(first, last):
+    most_gain, found = one.gain(one.ideal), None
+    best_score = 0.0 if best is None else best.score
+    for heavy in range(first, min(len(ours.loads), first + _SWAP_REACH)):
         key, load = ours.keys[heavy], ours.loads[heavy]
-        if target_name in holdings.bans.get(key, ()):
+        if pricing.score(most_gain, 2, load) <= best_score:
+            break  # nor can a heavier one, which is dearer
+        board.work += _SWAP_WORK
+        if bans and target_name in bans.get(key, ()):
             continue
         near = bisect_left(theirs.loads, load - one.ideal)
         for light in range(max(0, near - 1), min(len(theirs.loads), near + 1)):
-            counter, weight = theirs.keys[light], theirs.loads[light]
+            weight = theirs.loads[light]
             transfer = load - weight
-            if not one.is_legal(transfer) or source_name in holdings.bans.get(counter, ()):
+            if not one.is_legal(transfer) or source_name in bans.get(theirs.keys[light], ()):
                 continue
-            gain = one.gain(transfer)
-            score = pricing.score(gain, 2, load + weight)
-            if best is None or score > best.score:
-                there, back = holdings.piece(key, load), holdings.piece(counter, weight)
-                best = Step(one.source, one.target, there, back, gain, score)
-    return best
+            score = pricing.score(one.gain(transfer), 2, load + weight)
+            if score > best_score:
+                best_score, found = score, (key, load, theirs.keys[light], weight)
+    if found is None:
+        return best
+    key, load, counter, weight = found
+    there, back = board.holdings.piece(key, load), board.holdings.piece(counter, weight)
+    return Step(one.source, one.target, there, back, one.gain(load - weight), best_score)
