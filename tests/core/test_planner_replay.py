@@ -1,6 +1,10 @@
 """Smoothing and balancing together, over eight weeks of real hourly load."""
 
 import gzip
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.core.load import LoadBook
 from coordinator.core.planner import Hold, Piece, Seat, hash_place, waterfill
@@ -70,3 +74,48 @@ def test_a_dozen_moves_in_eight_weeks_hold_a_periodic_load_near_the_best_possibl
     assert hash_excess > 0.5
     assert excess < 0.075
     assert moves < 20
+
+
+@st.composite
+def oscillations(draw: st.DrawFn) -> tuple[list[float], list[int], float, int]:
+    """Loads of shards, the step at which each begins its swing, how far, and its period."""
+    loads = draw(st.lists(st.floats(0.1, 10.0), min_size=3, max_size=24))
+    period = draw(st.integers(2, 12))
+    begins = draw(st.lists(st.integers(0, period - 1), min_size=len(loads), max_size=len(loads)))
+    return loads, begins, draw(st.sampled_from([0.2, 0.6, 1.0])), period
+
+
+@settings(max_examples=12, deadline=None)
+@given(oscillations(), st.integers(2, 5))
+def test_loads_that_swing_about_their_mean_are_settled_once_and_then_left_alone(
+    swing: tuple[list[float], list[int], float, int], executors: int
+) -> None:
+    loads, begins, amplitude, period = swing
+    names = EXECUTORS[:executors]
+    keys = [f"s{at}" for at in range(len(loads))]
+    where = {key: names[at % executors] for at, key in enumerate(keys)}
+    horizon, cooldown = 4.0 * period, float(period)  # a quarter of the horizon, as by default
+    book = LoadBook(horizon, 1.0)
+    moved_at: dict[str, list[int]] = {key: [] for key in keys}
+    steps = 30 * period
+    for step in range(steps):
+        report: dict[str, dict[str, float | None]] = {name: {} for name in names}
+        for key, load, begin in zip(keys, loads, begins, strict=True):
+            up = (step + begin) % period < (period + 1) // 2
+            report[where[key]][key] = load * (1.0 + (amplitude if up else -amplitude))
+        for name, held in report.items():
+            book.fold(name, held, held.keys(), float(step))
+        pieces: dict[str, list[Piece]] = {name: [] for name in names}
+        for key in keys:
+            rests = any(step - at < cooldown for at in moved_at[key][-1:])
+            load = book.smoothed(key) or 0.0
+            pieces[where[key]].append(Piece(key, load, Hold.COOLDOWN if rests else None))
+        if step >= 2 * period:  # as a new leader, it listens first
+            plan = settle([Seat(n) for n in names], pieces, start_gap=0.2, stop_gap=0.1, budget=4)
+            for move in plan.moves:
+                where[move.key] = move.target
+                moved_at[move.key].append(step)
+    for ats in moved_at.values():
+        assert all(b - a >= cooldown for a, b in pairwise(ats))
+    assert sum(map(len, moved_at.values())) <= 2 * len(keys)
+    assert not any(at > steps // 2 for ats in moved_at.values() for at in ats)
