@@ -45,6 +45,17 @@ def test_ties_go_to_fewer_shards_and_then_by_name() -> None:
     assert placed(place(owed(1), ABC[::-1], {}, {})) == {"s0": "a"}
 
 
+def test_ties_go_to_each_zone_in_turn() -> None:
+    zones = {"a1": "x", "a2": "x", "a3": "x", "b1": "y", "b2": "y", "c1": "z"}
+    seats = [Seat(name, zone=zone) for name, zone in zones.items()]
+    some = list(placed(place(owed(5, 4, 3), seats[::-1], {}, {})).values())
+    assert some == ["a1", "b1", "c1"]
+    every = list(placed(place(owed(6, 5, 4, 3, 2, 1), seats, {}, {})).values())
+    assert every == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    busy = place(owed(1), seats, {"a1": 1.0, "b1": 1.0, "c1": 2.0}, {})
+    assert list(placed(busy).values()) == ["a2"]
+
+
 def test_shards_without_any_known_load_are_spread_by_count() -> None:
     result = place(owed(*[0.0] * 7), ABC, {}, {"a": 2})
     targets = list(placed(result).values())

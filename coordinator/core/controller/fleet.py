@@ -76,6 +76,7 @@ def seat_of(
         and executor.predecessor is None
         and not executor.evicted
         and namespace.return_window_s(executor) <= 0.0,
+        zone=executor.profile.zone,
         in_flight=leaving + len(namespace.incoming(executor.id)),
     )
 

@@ -1,7 +1,7 @@
 """The working state of one plan: loads, and who is hottest and coldest, kept in order.
 
 Decides nothing; it is the one mutable thing in the planner and lives for one plan. Seats are
-numbered in order of their names, so that ties fall the same way whatever order they came in.
+numbered zone by zone and by name, so that ties fall the same way whatever order they came in.
 A seat's shards are sorted only when a plan first looks at them: most seats never are.
 """
 
@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from math import fsum, inf
 
-from coordinator.core.planner.records import Hold, Holdings, Seat, Stack
+from coordinator.core.planner.records import Hold, Holdings, Seat, Stack, in_turn
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Board:
         """
         self.seats: list[Seat] = []
         self.stacks: list[Stack] = []
-        for seat in sorted(seats, key=lambda one: one.executor):
+        for seat in in_turn(seats):
             stack = holdings.stacks.get(seat.executor, Stack())
             if seat.is_open or (seat.is_source and stack.keys):
                 self.seats.append(seat)

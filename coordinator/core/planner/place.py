@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 from math import fsum
 
 from coordinator.core.planner.limits import RampUse
-from coordinator.core.planner.records import Piece, Placement, Placements, Ramp, Seat
+from coordinator.core.planner.records import Piece, Placement, Placements, Ramp, Seat, in_turn
 
 # Shards lighter than this share of a mean executor's load are spread by count: by load they would
 # all go to whoever is least loaded, and each one costs memory and handoffs even while idle.
@@ -30,8 +30,8 @@ def place(
 ) -> Placements:
     """Where the owed shards go; `loads` and `counts` are what each executor has already.
 
-    Ties go to the executor with fewer shards, then by name. An executor in `ramps` is sent no
-    more than that; holds of the owed shards do not matter, their bans do.
+    Ties go to the executor with fewer shards, then to each zone in turn, then by name. An executor
+    in `ramps` is sent no more than that; holds of the owed shards do not matter, their bans do.
     """
     queue = sorted(owed, key=lambda piece: (-piece.load, piece.key))
     fleet = _Fleet(seats, loads, counts, ramps or {})
@@ -81,7 +81,7 @@ class _Fleet:
         counts: Mapping[str, int],
         ramps: Mapping[str, Ramp],
     ) -> None:
-        self.seats = sorted((seat for seat in seats if seat.is_open), key=lambda one: one.executor)
+        self.seats = in_turn(seat for seat in seats if seat.is_open)
         self.loads = [loads.get(seat.executor, 0.0) for seat in self.seats]
         self._counts = [counts.get(seat.executor, 0) for seat in self.seats]
         self._ramps = RampUse(ramps)
