@@ -43,7 +43,7 @@ contracts: setup ## import contracts between the layers
 format: setup ## rewrite files in the house format
 	@$(BIN)/ruff check --fix-only --quiet . ; $(BIN)/ruff format .
 
-sim: setup ## the deterministic cluster simulator (ARGS="--scope consensus --seeds 0-199")
+sim: setup ## the deterministic simulator (ARGS="--scope consensus|system --seeds 0-199")
 	@$(BIN)/python -m tests.sim $(ARGS)
 
 system: setup ## tests with real processes, the slow ones too; partitions need root, iproute2 and iptables

@@ -15,7 +15,7 @@ from client.reconcile import Reconciler
 from coordinator import leadership
 from coordinator.consensus import ConsensusNode, NotLeader
 from coordinator.core.commands import JoinExecutor
-from coordinator.core.controller import losses, promises
+from coordinator.core.controller import losses, promises, window
 from coordinator.core.controller.mind import Mind
 from coordinator.core.draft import Draft
 from coordinator.core.liveness import LeaseBook
@@ -106,6 +106,13 @@ def _settled_at_once(_: Any) -> Any:
     return settlement_at
 
 
+def _closed_at_once(former: Any) -> Any:
+    def window_ends_at(namespace: Any, mind: Mind, now: float) -> float | None:
+        return None if former(namespace, mind, now) is None else now
+
+    return window_ends_at
+
+
 RULES: Final[Mapping[str, Rule]] = {
     "supersession-wait": Rule(
         "a newer process under a name waits until the older one can act no more",
@@ -172,6 +179,12 @@ RULES: Final[Mapping[str, Rule]] = {
         promises,
         "settlement_at",
         _settled_at_once,
+    ),
+    "claim-window": Rule(
+        "after total loss nothing is placed before all leases of before have run out",
+        window,
+        "window_ends_at",
+        _closed_at_once,
     ),
     "adopted-unknown": Rule(
         "an incarnation on record that this leader never heard has a lease all the same",

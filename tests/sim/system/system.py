@@ -82,6 +82,7 @@ class Mix:
     has_locks: bool
     poison_threshold: int
     mass_failure_ratio: float
+    faults_s: float = FAULTS_S
 
     @property
     def policy(self) -> dict[str, object]:
@@ -144,9 +145,11 @@ def draw_mix(seed: int) -> Mix:
 class Scenario:
     """One run of one seed, with all lines of its script or only those of some numbers."""
 
-    def __init__(self, seed: int, only: Collection[int] | None = None) -> None:
+    def __init__(
+        self, seed: int, only: Collection[int] | None = None, mix: Mix | None = None
+    ) -> None:
         self.seed = seed
-        self.mix = mix = draw_mix(seed)
+        self.mix = mix = mix or draw_mix(seed)
         self.world = World(f"system {seed}")
         self.wires = Wires(self.world, mix.delay_s)
         self.witness = Witness(self.world)
@@ -185,16 +188,16 @@ class Scenario:
                 remembers_orders=mix.has_disks,
             )
         )
-        script = draw(
+        drawn = draw(
             seed,
             list(self.nodes),
             list(self.executors),
             has_disks=mix.has_disks,
             lease_s=mix.lease_s,
             every_s=mix.fault_every_s,
-            between_s=(BOOT_S, BOOT_S + FAULTS_S),
+            between_s=(BOOT_S, BOOT_S + mix.faults_s),
         )
-        self.script: list[Event] = [e for e in script if only is None or e.number in only]
+        self.script: list[Event] = [e for e in drawn if only is None or e.number in only]
 
     def _machine(self, name: str) -> Machine:
         rng, skew = self.world.rng, self.mix.skew
@@ -280,7 +283,7 @@ class Scenario:
             world.at(world.rng.uniform(0.2, BOOT_S), program.ensure)
         for event in self.script:
             world.at(event.at_s, self._carry_out, event)
-        world.run_until(BOOT_S + FAULTS_S, self._is_broken)
+        world.run_until(BOOT_S + self.mix.faults_s, self._is_broken)
         if self._is_broken():
             return
         self.injector.end()

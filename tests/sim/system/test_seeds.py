@@ -14,7 +14,7 @@ import pytest
 from tests.sim.runner import Request, repeat_command, run
 from tests.sim.system.system import run_seed
 
-SEEDS = range(8)
+SEEDS = range(6)
 
 
 @pytest.mark.timeout(300)
@@ -25,11 +25,11 @@ def test_a_sample_of_seeds_breaks_no_invariant():
         f"{failure}; repeat: {repeat_command(failure['seed'], (), scope='system')}"
     )
     # The schedules are worth something: they crash, cut, move and order.
-    assert summary["crashes"] > 20
-    assert summary["partitions"] > 10
-    assert summary["moves"] > 50
-    assert summary["orders"] > 40
-    assert summary["answers"] > 2000
+    assert summary["crashes"] > 15
+    assert summary["partitions"] > 8
+    assert summary["moves"] > 30
+    assert summary["orders"] > 30
+    assert summary["answers"] > 1500
     assert summary["terms"] > 10
 
 
