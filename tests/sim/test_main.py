@@ -12,7 +12,7 @@ from tests.sim.runner import Bar
 from tests.sim.scopes import CONSENSUS
 
 BROKEN = ["--without", "prefix-match,reset-order", "--without", "snapshot-cap"]
-FAILS = 4
+FAILS = 3
 """A seed that fails without these three."""
 
 
