@@ -67,11 +67,12 @@ class Executor:
     `backlog` says how much waits; it must not block.
 
     `back_within_s` says when leaving that this name comes back so soon (a deploy) that its shards
-    are to be kept for it: they are stopped, not handed over. With `lock_dir`, a folder on a disk of
-    this machine, a restart after a crash gets its shards back at once instead of after a lease: the
-    new process proves by a file lock that the former one is dead. Off unless given, for two
-    reasons: a file system on which locks do nothing would prove what is not so, and work that a
-    process had children do may outlive it. Who has such children ends them with their parent.
+    are to be kept for it: they are stopped, not handed over. With `lock_dir`, a folder on this
+    machine (`$XDG_RUNTIME_DIR/shards`, `/run/NAME`), a restart after a crash gets its shards back
+    at once instead of after a lease: the new process proves by a file lock that the former one is
+    dead. Off unless given, for two reasons: a file system on which locks do nothing would prove
+    what is not so, and work that a process had children do may outlive it. Who has such children
+    ends them with their parent.
     """
 
     # What changes from entering on; an executor is entered once.
