@@ -53,9 +53,10 @@ def line(at_s, kind, names="", span_s=1.0, share=0.0):
     return (at_s, kind, tuple(names.split()), span_s, share)
 
 
-SLOW_COMMITS = [
-    line(9.0, "slow_one_way", f"n1 {other}", 8.0, 0.2) for other in NODES if other != "n1"
-]
+def slow_commits(share):
+    return [line(9.0, "slow_one_way", f"n1 {other}", 20.0, share) for other in ("n2", "n3")]
+
+
 SKEWED_PAUSE = Sight(
     [line(8.0, "pause_executor", "e1 e2", 6.0)],
     rates={"e1": 0.99, **dict.fromkeys(NODES, 1.01)},
@@ -87,11 +88,20 @@ SEEN = {
     "closing-unanswered": Sight(
         [
             line(8.0, "transfer", "n1"),
-            *SLOW_COMMITS,
-            line(9.0, "slow", "e1 e2", 12.0, 1.0),
-            line(10.0, "isolate_executor", "e1 e2", 1.75),
+            *slow_commits(0.07),
+            # They are heard again about when their leases run out, many times.
+            *(
+                one
+                for turn in range(6)
+                for name in ("e1", "e2")
+                for one in (
+                    line(9.0 + 3 * turn, "slow", f"{name} e3", 3.0, 1.0),
+                    line(10.0 + 3 * turn, "isolate_executor", f"{name} e3", 1.7 + 0.04 * turn),
+                )
+            ),
         ],
-        seeds=(8, *range(9, 60)),
+        seeds=(2, 4, 5, 6, *range(12, 30)),
+        mix={"faults_s": 28.0},
     ),
     "ack-epoch": Sight(
         [
@@ -119,7 +129,7 @@ SEEN = {
     "adopted-unknown": Sight(
         [
             line(7.0, "transfer", "n1"),
-            *SLOW_COMMITS,
+            *slow_commits(0.2),
             *(line(9.0 + 0.4 * turn, "crash_executor", "e1 e2") for turn in range(12)),
         ],
         seeds=(2, 7, *range(8, 30)),
