@@ -27,6 +27,7 @@ from coordinator.core.commands import (
 from coordinator.core.events import Event
 from coordinator.core.image import NamespaceImage
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.saved_loads import SavedLoads, Sweep
 from coordinator.core.state import ClusterImage, ClusterState, MovedMember
 from coordinator.core.types import (
     CloseCause,
@@ -158,6 +159,22 @@ class _Space(msgspec.Struct, frozen=True):
     forgotten: int = 0
 
 
+class _Chunk(msgspec.Struct, frozen=True):
+    """Recorded loads, as they came in: by themselves, as one is as large as many records."""
+
+    at_ms: int
+    is_whole: bool
+    """Of the last whole sweep, not of the one that is coming in."""
+    chunk: bytes
+
+    def behind(self, saved: SavedLoads) -> SavedLoads:
+        """What there is with this chunk behind it."""
+        before = saved.whole if self.is_whole else saved.coming
+        chunks = (*(() if before is None else before.chunks), self.chunk)
+        sweep = Sweep(self.at_ms, chunks)
+        return SavedLoads(sweep, saved.coming) if self.is_whole else SavedLoads(saved.whole, sweep)
+
+
 class _End(msgspec.Struct, frozen=True):
     """The last part."""
 
@@ -183,6 +200,7 @@ _PARTS: Final[dict[str, Any]] = {
     "closed": list[_Closed],
     "reservations": list[Reservation],
     "events": list[Event],
+    "loads": _Chunk,
     "shards": list[_ShardRow],
     "end": _End,
 }
@@ -221,6 +239,10 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
         for tag in ("executors", "drains", "cordons", "closed", "reservations", "events"):
             for rows in _slices(getattr(namespace, tag)):
                 yield tag, rows
+        for is_whole, sweep in ((True, namespace.loads.whole), (False, namespace.loads.coming)):
+            if sweep is not None:
+                for chunk in sweep.chunks:
+                    yield "loads", _Chunk(sweep.at_ms, is_whole, chunk)
         shards = map(_values_of_shard, namespace.shards)
         while rows := [*islice(shards, SLICE_RECORDS)]:
             yield "shards", rows
@@ -271,6 +293,8 @@ class _Reading:
                 self.namespaces.append(NamespaceState.from_image(image))
             case "end":
                 self.is_complete = body.parts == self.parts
+            case "loads":
+                self._namespace().loads = body.behind(self._namespace().loads)
             case "shards":
                 self._namespace().load(map(self._shard, body))
             case _:

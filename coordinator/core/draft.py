@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from coordinator.core.claims import rank
 from coordinator.core.events import TEXT_CHARS_MAX, Event, EventKind
 from coordinator.core.namespace import NamespaceState, Target
+from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.types import (
     Cause,
     CloseCause,
@@ -37,6 +38,8 @@ class Draft:
     closed: list[tuple[str, str, CloseCause]] = field(default_factory=list)
     info: Namespace | None = None
     events: list[Event] = field(default_factory=list)
+    loads: SavedLoads | None = None
+    """Written by itself only: no reader sees it, so it takes no revision."""
 
     def shard(self, key: str) -> Shard | None:
         """The shard as this draft leaves it."""
@@ -160,7 +163,7 @@ class Draft:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would change."""
+        """Whether nothing would change that a reader sees."""
         return not (
             self.shards
             or self.executors

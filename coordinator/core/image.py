@@ -1,9 +1,10 @@
 """All of a namespace at one moment, as a snapshot holds it. It knows no rule and no index."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coordinator.core.events import Event
+from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.types import (
     CloseCause,
     Cordon,
@@ -30,3 +31,4 @@ class NamespaceImage:
     events: tuple[Event, ...] = ()
     forgotten: int = 0
     """The newest event that fell out."""
+    loads: SavedLoads = field(default_factory=SavedLoads)

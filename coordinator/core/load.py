@@ -9,7 +9,7 @@ the figures are used for; an executor's report touches only the shards on record
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import expm1, inf, log1p
+from math import exp, expm1, inf, log1p
 from operator import itemgetter
 
 # A report above this is cut to it: sums of a million such loads, and their squares, stay finite,
@@ -208,22 +208,38 @@ class LoadBook:
             return 0.0
         return 1.0 - self.heard_since(keys, now - older_than_s) / len(keys)
 
-    def checkpoint(self) -> list[tuple[str, float, float]]:
-        """(key, mean, weight) of every measured shard by key: all that a new leader needs."""
+    @property
+    def folds(self) -> int:
+        """How many reports came in: the same number, the same means."""
+        return self._folds
+
+    def entries(self, keys: Iterable[str]) -> list[tuple[str, float, float]]:
+        """(key, mean, weight) of those that were measured: all that a new leader needs."""
         means = self._means
-        return sorted(
-            (key, total / weight, min(1.0, weight)) for key, (total, weight, _) in means.items()
-        )
+        return [
+            (key, means[key][0] / means[key][1], min(1.0, means[key][1]))
+            for key in keys
+            if key in means
+        ]
 
-    def restore(self, entries: Iterable[tuple[str, float, float]], now: float) -> None:
-        """Start warm from a checkpoint's entries; shards measured here since are left alone.
+    def restore(
+        self, entries: Iterable[tuple[str, float, float]], now: float, *, age_s: float = 0.0
+    ) -> None:
+        """Put behind what was measured here what another leader knew so long ago; once each.
 
-        They count as reported at `now`: usable at once, and stale again if nothing follows.
+        What is behind counts as if the windows that were measured here had followed it, and what
+        went by unmeasured counts for nothing. Loads not yet measured here count as reported at
+        `now`: usable at once, and stale again if nothing follows.
         """
         self._restores += 1
-        for key, value, weight in entries:
-            if key not in self._means and 0.0 < weight <= 1.0 and 0.0 <= value <= LOAD_MAX:
-                self._means[key] = [value * weight, weight, now]
+        faded = exp(-age_s / self._horizon_s)
+        for key, value, known in entries:
+            if not (0.0 < known <= 1.0 and 0.0 <= value <= LOAD_MAX):
+                continue
+            total, here, at = self._means.get(key, (0.0, 0.0, now))
+            behind = known * faded * (1.0 - here)
+            if behind > 0.0:
+                self._means[key] = [total + value * behind, here + behind, at]
 
     def observe_process(self, executor: str, signals: ProcessSignals) -> None:
         """Keep an executor's latest saturation signals."""

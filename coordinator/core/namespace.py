@@ -12,6 +12,7 @@ from weakref import WeakSet
 from coordinator.core.events import Event, EventRing
 from coordinator.core.image import NamespaceImage
 from coordinator.core.routing import ChangeRing
+from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.sets import duty, parties, standing
 from coordinator.core.table import Table
 from coordinator.core.types import (
@@ -57,6 +58,7 @@ class NamespaceState:
         "executors",
         "in_flight",
         "info",
+        "loads",
         "pinned",
         "reservations",
         "revision",
@@ -82,6 +84,7 @@ class NamespaceState:
         self.struck: dict[str, None] = {}
         self.ring = ChangeRing(revision)
         self.events = EventRing()
+        self.loads = SavedLoads()
         self._owned: dict[str, dict[str, None]] = {}
         self._incoming: dict[str, dict[str, None]] = {}
         self._reserved: dict[str, dict[str, None]] = {}
@@ -158,8 +161,7 @@ class NamespaceState:
         """The executors a drain or cordon of `target` covers now, by id."""
         kind, name = target
         if kind is TargetKind.EXECUTOR:
-            record = self.executors.get(name)
-            return [] if record is None else [record]
+            return [self.executors[name]] if name in self.executors else []
         return [e for _, e in sorted(self.executors.items()) if e.profile.host == name]
 
     def assignments(
@@ -340,13 +342,14 @@ class NamespaceState:
             events=self.events.kept(),
             forgotten=self.events.forgotten,
             reservations=tuple(self.reservations.values()),
+            loads=self.loads,
         )
 
     @classmethod
     def from_image(cls, image: NamespaceImage) -> "NamespaceState":
         """The namespace a snapshot holds, indices made again."""
         state = cls(image.info, image.revision)
-        state.events.forgotten = image.forgotten
+        state.events.forgotten, state.loads = image.forgotten, image.loads
         state.load_others(
             executors=image.executors,
             drains=image.drains,

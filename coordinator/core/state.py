@@ -183,10 +183,16 @@ class ClusterState:
                 return outcome
             case _:
                 draft, outcome = self._decide(command)
-                if isinstance(outcome, Applied) and draft is not None and not draft.is_empty:
-                    draft.base.commit(draft, self._take_revision())
-                    self.next_epoch = draft.next_epoch
+                if isinstance(outcome, Applied) and draft is not None:
+                    self._commit(draft)
                 return outcome
+
+    def _commit(self, draft: Draft) -> None:
+        if draft.loads is not None:
+            draft.base.loads = draft.loads
+        elif not draft.is_empty:
+            draft.base.commit(draft, self._take_revision())
+            self.next_epoch = draft.next_epoch
 
     def _decide(self, command: NamespaceCommand) -> tuple[Draft | None, Outcome]:
         namespace = self.namespaces.get(command.namespace)

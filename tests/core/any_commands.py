@@ -90,6 +90,10 @@ _POOLS: dict[str, Sequence[Any]] = {
         for host, version in zip(HOSTS, ("v1", "v2"), strict=True)
     ),
     "reserve_s": (5.0, 0.0, -1.0),
+    "sweep_ms": (1, 1, 2),
+    "number": (0, 0, 1, 2),
+    "chunk": (b"", b"x"),
+    "is_last": (False, True),
 }
 _EPOCHS = (PRESENT,) * 6 + (BEFORE, 7, 2**53)
 

@@ -187,11 +187,11 @@ def test_no_news_leaves_a_shard_as_stale_as_it_was() -> None:
     assert book.stale_ratio(["s"], 2.0, 1.0) == 1.0
 
 
-def test_a_checkpoint_restores_means_and_observed_times() -> None:
+def test_entries_restore_means_and_observed_times() -> None:
     book = book_of(1.0, 7.0)
     book.fold("b", {"t": 3.0}, ["t"], 1.0)
-    entries = book.checkpoint()
-    assert [key for key, _, _ in entries] == ["s", "t"]
+    entries = book.entries(["t", "unheard", "s"])
+    assert [key for key, _, _ in entries] == ["t", "s"]
     warm = LoadBook(60.0, 2.0)
     warm.restore(entries, 500.0)
     assert warm.means() == pytest.approx(book.means())
@@ -200,9 +200,28 @@ def test_a_checkpoint_restores_means_and_observed_times() -> None:
     assert warm.stale_ratio(["s", "t"], 506.0, 5.0) == 1.0
 
 
-def test_a_restore_leaves_fresher_measurements_and_broken_entries_alone() -> None:
+def test_what_is_restored_lies_behind_what_was_measured_since_as_if_nobody_had_changed() -> None:
+    loads = [3.0, 8.0, 1.0, 4.0, 4.0, 9.0]
+    before, whole = book_of(*loads[:3]), book_of(*loads)
+    after = LoadBook(60.0, 2.0)
+    for beat, load in enumerate(loads[3:]):
+        after.fold("a", {"s": load}, {"s"}, 6.0 + beat * 2.0)
+    after.restore(before.entries(["s"]), 10.0)
+    assert after.means() == pytest.approx(whole.means())
+    assert after.measured_s("s") == pytest.approx(whole.measured_s("s"))
+
+
+def test_what_is_restored_counts_less_the_longer_nobody_measured() -> None:
+    book = LoadBook(60.0, 2.0)
+    book.restore([("s", 8.0, 1.0)], 0.0, age_s=60.0)
+    assert book.smoothed("s") == pytest.approx(8.0)
+    assert book.entries(["s"])[0][2] == pytest.approx(exp(-1))
+
+
+def test_broken_entries_are_not_restored() -> None:
     book = book_of(9.0)
-    book.restore([("s", 1.0, 0.5), ("zero", 1.0, 0.0), ("much", 1.0, 1.5), ("bad", nan, 0.5)], 10.0)
+    book.restore([("zero", 1.0, 0.0), ("much", 1.0, 1.5), ("bad", nan, 0.5)], 10.0)
+    book.restore([("old", 1.0, 1.0)], 10.0, age_s=1e9)
     assert book.means() == pytest.approx({"s": 9.0})
 
 
@@ -238,5 +257,5 @@ def test_a_mean_lies_within_what_was_reported_and_its_weight_within_one(
     else:
         # A weight times a subnormal load rounds to zero: 1e-300 of any unit is nothing.
         assert min(seen) * (1 - 1e-9) - 1e-300 <= mean <= max(seen) * (1 + 1e-9)
-        ((_, _, weight),) = book.checkpoint()
+        ((_, _, weight),) = book.entries(book.known())
         assert 0.0 < weight <= 1.0

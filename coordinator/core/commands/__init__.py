@@ -32,6 +32,7 @@ from coordinator.core.commands.handoffs import (
     MoveShard,
     StartHandoffs,
 )
+from coordinator.core.commands.loads import RecordLoads
 from coordinator.core.commands.orders import (
     EndCordon,
     EndDrain,
@@ -109,6 +110,7 @@ __all__ = [
     "ProceedMassFailure",
     "RaiseMassFailure",
     "Reason",
+    "RecordLoads",
     "Refused",
     "ResumeBalancer",
     "RetireShard",
@@ -153,6 +155,7 @@ ShardCommand = (
     | UnparkShard
     | PinShard
     | UnpinShard
+    | RecordLoads
 )
 OutageCommand = RaiseMassFailure | ProceedMassFailure | EndMassFailure
 OrderCommand = (

@@ -15,6 +15,7 @@ from coordinator.core.commands import (
     Command,
     InheritShards,
     Outcome,
+    RecordLoads,
     StartHandoffs,
 )
 from coordinator.core.controller.balance import plan_balance
@@ -77,6 +78,11 @@ class Controller:
         wake_at = now + IDLE_S
         for name, namespace in sorted(state.namespaces.items()):
             mind = self._minds[name]
+            if mind.record.reading is not None:
+                # Nothing is as urgent as the first lease is long, and all else goes by loads.
+                mind.read_loads(namespace, now, at_ms)
+                wake_at = now
+                continue
             if mind.passing is None or not mind.is_calm(namespace, now):
                 planned = self._plan(namespace, mind, now, at_ms)
                 next_wake = self._next_wake(namespace, mind, now)
@@ -107,6 +113,7 @@ class Controller:
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now, at_ms)
             or plan_strays(namespace, mind, now, at_ms)
+            or mind.record.write(namespace, mind.loads, now, at_ms)
             or plan_balance(namespace, mind, now, at_ms)
         )
 
@@ -116,7 +123,7 @@ class Controller:
         ends_at = window_ends_at(namespace, mind, now)
         if ends_at is not None:
             return min(at for at in (*times, ends_at) if at is not None)
-        times += [mind.next_pass_at, next_deadline(namespace, mind, now)]
+        times += [mind.next_pass_at, mind.record.next_at, next_deadline(namespace, mind, now)]
         if namespace.vacant:
             hold = hold_until(namespace, mind)
             times.append(hold if hold > now else mind.failures.next_retry(after=now))
@@ -144,6 +151,8 @@ class Controller:
             case AdoptClaims() | CloseWindow():
                 if isinstance(outcome, Applied):
                     mind.learn_claims(namespace, command, outcome, now)
+            case RecordLoads():
+                mind.record.learn(command, now, is_applied=is_applied)
             case StartHandoffs():
                 if is_applied:
                     self._moved(command, mind, namespace, now)

@@ -14,6 +14,7 @@ from coordinator.core.controller.beats import Beat, Need, Verdict
 from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
 from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.failures import FailureBook
+from coordinator.core.controller.load_record import LoadRecord
 from coordinator.core.controller.strays import StrayBook
 from coordinator.core.controller.tallies import Tallies
 from coordinator.core.liveness import LeaseBook
@@ -21,7 +22,7 @@ from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan, Slices
 from coordinator.core.rules.executors import closed
-from coordinator.core.types import CloseCause, ExecutorStatus, Shard, ShardState
+from coordinator.core.types import CloseCause, ExecutorStatus, Policy, Shard, ShardState
 
 HandoffId = tuple[str, int]
 """Shard key and the epoch that is being given up."""
@@ -51,6 +52,7 @@ class Mind:
     last_join_at: float
     next_pass_at: float
     claims: ClaimBook
+    record: LoadRecord
     failures: FailureBook = field(default_factory=FailureBook)
     crashes: CrashBook = field(default_factory=CrashBook)
     strays: StrayBook = field(default_factory=StrayBook)
@@ -107,6 +109,7 @@ class Mind:
             last_join_at=now,
             next_pass_at=now + _hearing_s(namespace),
             claims=ClaimBook(now),
+            record=LoadRecord.begin(namespace, now),
         )
         known = [(e.id, e.incarnation) for e in namespace.executors.values()]
         known += [
@@ -127,6 +130,13 @@ class Mind:
         self.loads.set_interval(policy.heartbeat_interval_s)
         self.budget.ratio = policy.balancer.move_budget_ratio
         self.budget.window_s = policy.balancer.budget_window_s
+
+    def read_loads(self, namespace: NamespaceState, now: float, at_ms: int) -> None:
+        """Take in a chunk of what the former leader knew; with all of it there is less to hear."""
+        policy = namespace.info.policy
+        self.record.read(self.loads, now, at_ms, _sample_s(policy))
+        if self.record.reading is None and self.record.is_enough(namespace):
+            self.next_pass_at = min(self.next_pass_at, self.began_at + policy.lease_ttl_s)
 
     # -- heartbeats ----------------------------------------------------------------------
 
@@ -268,10 +278,16 @@ class Mind:
 def _hearing_s(namespace: NamespaceState) -> float:
     """How long a mind listens before it judges anything by its loads.
 
-    One lease, in which everybody reports; and after a change of leaders half a horizon, or the
-    new leader would move shards for what is but a short sample of the loads its forerunner knew.
+    One lease, in which everybody reports; and after a change of leaders as long as a sample takes,
+    or the new leader would move shards for what is but a short one of the loads its forerunner
+    knew. If those were recorded, it begins with them (`read_loads`).
     """
     policy = namespace.info.policy
     if not namespace.has_owners:
         return policy.lease_ttl_s
-    return policy.lease_ttl_s + min(policy.balancer.smoothing_horizon_s / 2, HEARING_MAX_S)
+    return policy.lease_ttl_s + _sample_s(policy)
+
+
+def _sample_s(policy: Policy) -> float:
+    """For how long a load is to be observed before shards are moved by it: half a horizon."""
+    return min(policy.balancer.smoothing_horizon_s / 2, HEARING_MAX_S)

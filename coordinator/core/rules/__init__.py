@@ -12,6 +12,7 @@ from coordinator.core.rules import (
     claims,
     executors,
     handoffs,
+    loads,
     operators,
     outages,
     poisoned,
@@ -93,6 +94,8 @@ def _of_shards(draft: Draft, command: c.ShardCommand) -> c.Outcome:
             return shards.pin(draft, command)
         case c.UnpinShard():
             return shards.unpin(draft, command)
+        case c.RecordLoads():
+            return loads.record(draft, command)
         case _:
             assert_never(command)
 

@@ -1,0 +1,16 @@
+"""The command by which loads outlive the leader that measured them."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLoads:
+    """One chunk of a sweep through the loads of all shards; nobody but a new leader reads it."""
+
+    namespace: str
+    sweep_ms: int
+    """Wall clock at the beginning of the sweep, the same in all its chunks."""
+    number: int
+    """From 0 on: a chunk counts only behind the one before it."""
+    chunk: bytes
+    is_last: bool
