@@ -9,7 +9,7 @@ from tests.api.nodes import Caller, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-LEASE_S = 1.0
+LEASE_S = 2.0
 
 
 async def outage(api: Caller) -> str:
