@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from client import Operator
 from tests.sim.disk import Fault
 from tests.sim.faults import Event
 from tests.sim.system.nodes import NodePlace, transfer
-from tests.sim.system.programs import NAMESPACE, ExecutorProgram, Mood, OperatorProgram, Program
+from tests.sim.system.orders import ORDERS, order_of
+from tests.sim.system.programs import ExecutorProgram, Mood, OperatorProgram, Program
 from tests.sim.system.wires import Wires
 from tests.sim.world import World
 
@@ -46,22 +46,6 @@ PROGRAMS: Final = {
     "slow": 3,
     "block": 3,
     "crash_router": 1,
-}
-ORDERS: Final = {
-    "drain": 3,
-    "undrain": 2,
-    "cordon": 1,
-    "uncordon": 1,
-    "drain_host": 1,
-    "undrain_host": 1,
-    "move": 6,
-    "pin": 2,
-    "unpin": 1,
-    "park": 2,
-    "unpark": 2,
-    "evict": 1,
-    "lease": 1,
-    "proceed": 1,
 }
 
 
@@ -141,7 +125,14 @@ class Injector:
 
     def carry_out(self, event: Event) -> None:
         """One line, if it may happen now."""
-        if not self.is_over:
+        if self.is_over:
+            return
+        if event.kind in ORDERS:
+            cast = self.cast
+            cast.operator.order(
+                order_of(event, cast.keys, cast.lease_s, may_lengthen=cast.remembers_orders)
+            )
+        else:
             getattr(self, f"_{event.kind}")(event)
 
     def end(self) -> None:
@@ -341,60 +332,3 @@ class Injector:
         del event
         for router in self.cast.routers.values():
             router.crash()
-
-    # Orders.
-
-    def _key(self, event: Event) -> str:
-        return self.cast.keys[int(event.share * len(self.cast.keys))]
-
-    def _drain(self, event: Event) -> None:
-        self._order(lambda o: o.drain_executor(NAMESPACE, event.names[0], reason="sim"))
-
-    def _undrain(self, event: Event) -> None:
-        self._order(lambda o: o.undrain_executor(NAMESPACE, event.names[0]))
-
-    def _cordon(self, event: Event) -> None:
-        self._order(lambda o: o.cordon_executor(NAMESPACE, event.names[0]))
-
-    def _uncordon(self, event: Event) -> None:
-        self._order(lambda o: o.uncordon_executor(NAMESPACE, event.names[0]))
-
-    def _drain_host(self, event: Event) -> None:
-        self._order(lambda o: o.drain_host(NAMESPACE, event.names[0], reason="sim"))
-
-    def _undrain_host(self, event: Event) -> None:
-        self._order(lambda o: o.undrain_host(NAMESPACE, event.names[0]))
-
-    def _move(self, event: Event) -> None:
-        key = self._key(event)
-        self._order(lambda o: o.move_shard(NAMESPACE, key, event.names[1], reason="sim"))
-
-    def _pin(self, event: Event) -> None:
-        key = self._key(event)
-        self._order(lambda o: o.pin_shard(NAMESPACE, key, event.names[1], reason="sim"))
-
-    def _unpin(self, event: Event) -> None:
-        self._order(lambda o: o.unpin_shard(NAMESPACE, self._key(event)))
-
-    def _park(self, event: Event) -> None:
-        self._order(lambda o: o.drain_shard(NAMESPACE, self._key(event), reason="sim"))
-
-    def _unpark(self, event: Event) -> None:
-        self._order(lambda o: o.undrain_shard(NAMESPACE, self._key(event)))
-
-    def _evict(self, event: Event) -> None:
-        self._order(lambda o: o.evict_executor(NAMESPACE, event.names[0], reason="sim"))
-
-    def _lease(self, event: Event) -> None:
-        """A shorter lease, or a longer one."""
-        is_longer = event.share > 0.6 and self.cast.remembers_orders
-        lease_s = self.cast.lease_s * (1.5 if is_longer else 0.5)
-        fields = {"lease_ttl_s": lease_s, "heartbeat_interval_s": lease_s / 5}
-        self._order(lambda o: o.change_policy(NAMESPACE, fields))
-
-    def _proceed(self, event: Event) -> None:
-        del event
-        self._order(lambda o: o.proceed_mass_failure(NAMESPACE, reason="sim"))
-
-    def _order(self, what: "Callable[[Operator], object]") -> None:
-        self.cast.operator.order(what)  # type: ignore[arg-type]

@@ -4,25 +4,28 @@ Decides what a run is made of and when it has failed. In the calm every shard mu
 again within its bound, no handoff may be open, and nodes and routers must agree with what runs.
 """
 
+import contextlib
+import logging
 import random
 import shutil
+import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from client.transport import Response
-from coordinator.core.namespace import NamespaceState
 from coordinator.node import Node
 from tests.sim.disk import SimDisk
 from tests.sim.faults import Event
 from tests.sim.system import rules
-from tests.sim.system.alarms import false_alarm
+from tests.sim.system.calm import Calm
 from tests.sim.system.loop import Machine
+from tests.sim.system.mix import BOOT_S, Mix, draw_mix, namespace_table
 from tests.sim.system.nodes import API_PORT, NodePlace, consensus_of, settings_of
+from tests.sim.system.orders import unpark
 from tests.sim.system.programs import (
-    NAMESPACE,
     ExecutorProgram,
     OperatorProgram,
     RouterProgram,
@@ -33,10 +36,10 @@ from tests.sim.system.wires import Wires
 from tests.sim.system.witness import Witness
 from tests.sim.world import World
 
-BOOT_S: Final = 2.0
-FAULTS_S: Final = 20.0
 LOOK_S: Final = 0.1
 """How often the calm is looked at."""
+EXPECTED: Final = "callback_failed"
+"""Callbacks raise where the script says so; nothing else may."""
 STAYS_LEASES: Final = 1.5
 """Once settled, it must stay so for as long."""
 
@@ -59,87 +62,6 @@ class Outcome:
     """How long the calm took."""
     digest: str
     """Of the whole history."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mix:
-    """One seed's drawing."""
-
-    delay_s: tuple[float, float]
-    batch_bytes: int
-    chunk_bytes: int
-    compaction_entries: int
-    fault_every_s: tuple[float, float]
-    has_disks: bool
-    skew: float
-    """How far a machine's clock may be from the true rate: up to the bound of leases."""
-    stray_ratio: float
-    executors: int
-    shards: int
-    lease_s: float
-    has_warmup: bool
-    release_timeout_leases: float
-    has_locks: bool
-    poison_threshold: int
-    mass_failure_ratio: float
-    faults_s: float = FAULTS_S
-
-    @property
-    def policy(self) -> dict[str, object]:
-        """Of the namespace: so quick that a short run has many leases, passes and handoffs."""
-        return {
-            "lease_ttl_s": self.lease_s,
-            "heartbeat_interval_s": self.lease_s / 5,
-            "initial_hold_s": 0.5,
-            "return_window_s": 2 * self.lease_s,
-            "mixed_version_hold_s": 3.0,
-            "poison_threshold": self.poison_threshold,
-            "mass_failure_ratio": self.mass_failure_ratio,
-            "handoff": {
-                "warmup": self.has_warmup,
-                "release_timeout_s": self.release_timeout_leases * self.lease_s,
-            },
-            "balancer": {
-                "interval_s": 1.0,
-                "smoothing_horizon_s": 4.0,
-                "cooldown_s": 1.0,
-                "move_budget_ratio": 0.5,
-                "budget_window_s": 5.0,
-            },
-        }
-
-    @property
-    def bound_s(self) -> float:
-        """From the last fault until every shard runs again: an election, a full lease by the new
-        leader, a hung release, the lease of its shard, and what placing and starting takes."""
-        return 6.0 + (3.0 + self.release_timeout_leases) * self.lease_s * 1.5 + 3.0 * self.lease_s
-
-
-def draw_mix(seed: int) -> Mix:
-    """The drawing has its own randomness, so that leaving a rule out changes nothing else."""
-    rng = random.Random(f"system mix {seed}")
-    lease_s = rng.choice([1.0, 2.0, 3.0])
-    return Mix(
-        # A heartbeat and its probe take up to six ways within a quarter of the lease.
-        delay_s=rng.choice(
-            [(0.0002, 0.002), (0.0002, 0.002), (0.001, 0.02), (0.001, lease_s / 40)]
-        ),
-        batch_bytes=rng.choice([1200, 65_536]),
-        chunk_bytes=rng.choice([256, 2048]),
-        compaction_entries=rng.choice([20, 80, 100_000]),
-        fault_every_s=rng.choice([(0.1, 0.6), (0.3, 1.5), (0.3, 1.5)]),
-        has_disks=rng.random() < 0.4,
-        skew=rng.choice([0.0, 0.01, 0.01]),
-        stray_ratio=rng.choice([0.0, 0.05]),
-        executors=rng.choice([3, 3, 4]),
-        shards=rng.choice([4, 8, 12]),
-        lease_s=lease_s,
-        has_warmup=rng.random() < 0.4,
-        release_timeout_leases=rng.choice([0.3, 0.7, 1.5]),
-        has_locks=rng.random() < 0.5,
-        poison_threshold=rng.choice([3, 20]),
-        mass_failure_ratio=rng.choice([0.5, 1.0]),
-    )
 
 
 class Scenario:
@@ -188,6 +110,7 @@ class Scenario:
                 remembers_orders=mix.has_disks,
             )
         )
+        self.calm = Calm(self.nodes, self.executors, self.routers, self.operator, self.witness)
         drawn = draw(
             seed,
             list(self.nodes),
@@ -217,7 +140,7 @@ class Scenario:
 
             return SimulatedNode
 
-        settings = settings_of(names, addresses, _toml(mix))
+        settings = settings_of(names, addresses, namespace_table(mix))
         places = {}
         for name, address, each in zip(names, addresses, settings, strict=True):
             machine = self._machine(name)
@@ -251,8 +174,11 @@ class Scenario:
 
     def run(self) -> Outcome:
         """Faults, then calm; the first violation ends it."""
+        terms = 0
         try:
-            self._run()
+            with errors_told(self.witness.fail):
+                self._run()
+            terms = self.calm.highest_term()
         finally:
             self._clean_up()
         injector = self.injector
@@ -265,12 +191,10 @@ class Scenario:
             starts=self.witness.starts,
             orders=self.operator.orders,
             answers=self.answers,
-            terms=self._term,
+            terms=terms,
             settled_s=round(self.settled_s, 3),
             digest=self.witness.digest,
         )
-
-    _term = 0
 
     def _is_broken(self) -> bool:
         return self.witness.violation is not None
@@ -288,18 +212,18 @@ class Scenario:
             return
         self.injector.end()
         self.operator.undo(list(self.executors), self.keys, self.mix.policy)
-        self._calm()
+        self._settle()
         if not self._is_broken():
-            self._judge()
+            self.calm.judge(event.kind for event in self.script)
 
-    def _calm(self) -> None:
+    def _settle(self) -> None:
         """Runs until it is settled, and stays so; fails when that takes too long."""
         world = self.world
         calm_from_s = world.now
         stays_s = STAYS_LEASES * self.mix.lease_s
         settled_at_s: float | None = None
         while not self._is_broken():
-            lacking = self._lacks()
+            lacking = self.calm.lacks()
             if lacking is not None:
                 settled_at_s = None
                 self._unpark()
@@ -314,84 +238,16 @@ class Scenario:
 
     def _unpark(self) -> None:
         """What was parked as poison by the last of the faults is let run again."""
-        leader = self._leader()
-        namespace = leader and leader.replica.state.namespaces.get(NAMESPACE)
-        if not namespace or not self.operator.is_undone:
+        namespace = self.calm.namespace()
+        if namespace is None or not self.operator.is_undone:
             return
         for key, shard in sorted(namespace.shards.items()):
             if shard.fate is not None:
-                self.operator.order(lambda o, key=key: o.undrain_shard(NAMESPACE, key))
+                self.operator.order(unpark(key))
 
     def _carry_out(self, event: Event) -> None:
         self.witness.note(str(event))
         self.injector.carry_out(event)
-
-    # The calm.
-
-    def _leader(self) -> Node | None:
-        leaders = [p.node for p in self.nodes.values() if p.node and p.node.leader.is_leading]
-        return leaders[0] if len(leaders) == 1 else None
-
-    def _lacks(self) -> str | None:
-        """What is missing to a settled system; None if nothing is."""
-        if not self.operator.is_undone:
-            return "the operator is not through"
-        leader = self._leader()
-        if leader is None:
-            return "there is not one leader"
-        self._term = leader.consensus.status().term
-        if not all(place.is_admitted for place in self.nodes.values()):
-            return "a node is not admitted"
-        namespace = leader.replica.state.namespaces.get(NAMESPACE)
-        if namespace is None:
-            return "there is no namespace"
-        return self._lacks_owners(namespace) or self._lacks_agreement(namespace)
-
-    def _lacks_owners(self, namespace: NamespaceState) -> str | None:
-        if set(namespace.executors) != set(self.executors):
-            return f"executors {sorted(namespace.executors)}"
-        acting = self.witness.acting()
-        for key, shard in sorted(namespace.shards.items()):
-            if key in namespace.in_flight:
-                return f"the handoff of {key} is open: {shard}"
-            if shard.executor is None:
-                return f"{key} has no owner: {shard}"
-            if acting.get(key) != (shard.executor, shard.epoch):
-                return f"{key} runs as {acting.get(key)}, not as {shard}"
-        return None
-
-    def _lacks_agreement(self, namespace: NamespaceState) -> str | None:
-        applied = {
-            place.node.consensus.status().applied_index
-            for place in self.nodes.values()
-            if place.node
-        }
-        if len(applied) != 1:
-            return f"nodes are at {sorted(applied)}"
-        owners = {key: (s.executor, s.epoch) for key, s in namespace.shards.items()}
-        for program in self.routers.values():
-            router = program.router
-            table = (
-                {}
-                if router is None
-                else {k: (o.executor, o.epoch) for k, o in router.owners().items()}
-            )
-            if table != owners:
-                return f"the table of {program.name} is another one"
-        return None
-
-    def _judge(self) -> None:
-        """All nodes hold one state."""
-        digests = {
-            place.node.replica._machine.digest() for place in self.nodes.values() if place.node
-        }
-        if len(digests) != 1:
-            self.witness.fail("the states differ at one index")
-        leader = self._leader()
-        namespace = leader and leader.replica.state.namespaces.get(NAMESPACE)
-        alarm = namespace and false_alarm(namespace, (event.kind for event in self.script))
-        if alarm:
-            self.witness.fail(alarm)
 
     def _clean_up(self) -> None:
         for process in self.around.processes:
@@ -402,19 +258,21 @@ class Scenario:
             shutil.rmtree(self._lock_dir)
 
 
-def _toml(mix: Mix) -> str:
-    return f"""
-[namespaces.{NAMESPACE}]
-kind = "fixed"
-shard_count = {mix.shards}
-policy = {_inline(mix.policy)}
-"""
+@contextlib.contextmanager
+def errors_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """What the product catches, logs and lives on with is a fault of it all the same."""
+    former = logging.Logger.exception
 
+    def exception(self: logging.Logger, msg: object, *args: object, **_: Any) -> None:
+        text = str(msg) % args
+        if not text.startswith(EXPECTED):
+            tell(f"{self.name}: {text}: {sys.exc_info()[1]!r}")
 
-def _inline(value: object) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_inline(one)}" for key, one in value.items()) + " }"
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+    logging.Logger.exception = exception  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        logging.Logger.exception = former  # type: ignore[method-assign]
 
 
 def run_seed(

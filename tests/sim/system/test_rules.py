@@ -15,7 +15,8 @@ import pytest
 
 from tests.sim.faults import Event
 from tests.sim.system import rules
-from tests.sim.system.system import Scenario, draw_mix
+from tests.sim.system.mix import draw_mix
+from tests.sim.system.system import Scenario
 
 TESTS = Path(__file__).resolve().parents[2]
 CALM = replace(

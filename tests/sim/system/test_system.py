@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.sim.faults import Event
-from tests.sim.system.system import BOOT_S, Scenario, draw_mix
+from tests.sim.system.mix import BOOT_S, draw_mix
+from tests.sim.system.system import Scenario
 
 IN_MEMORY = next(seed for seed in range(100) if not draw_mix(seed).has_disks)
 MIX = replace(draw_mix(IN_MEMORY), faults_s=10.0)
