@@ -26,6 +26,8 @@ YOUNG: Final = 1
 """Up to this generation a collection sees what was made lately, in less than a millisecond."""
 STRANGERS_MAX: Final = 300_000
 """Objects aside that cannot be records: at 100 bytes each, some 30 MB of what may be garbage."""
+PER_WRITE: Final = 4
+"""A record, its event and their places in the rings: what is written later pushes them out."""
 PER_SHARD: Final = 2
 """A shard's record, and on the leader its load."""
 
@@ -73,5 +75,5 @@ class Aside:
             if gc.get_freeze_count() > PER_SHARD * held() + STRANGERS_MAX:
                 gc.unfreeze()
         gc.collect()
-        self._strangers += max(0, len(gc.get_objects()) - records)
+        self._strangers += max(0, len(gc.get_objects()) - PER_WRITE * records)
         gc.freeze()

@@ -62,13 +62,13 @@ print(gc.get_freeze_count() <= frozen - RECORDS_MAX)
 def test_garbage_that_was_set_aside_goes_when_there_is_more_than_records_can_be(held, is_gone):
     script = f"""
 import weakref
-from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
+from coordinator.garbage import PER_WRITE, RECORDS_MAX, STRANGERS_MAX, Aside
 
 class Ring:
     pass
 
 aside = Aside()
-rings = [Ring() for _ in range(STRANGERS_MAX + RECORDS_MAX)]
+rings = [Ring() for _ in range(STRANGERS_MAX + PER_WRITE * RECORDS_MAX)]
 for ring in rings:
     ring.itself = ring
 aside.wrote(RECORDS_MAX, lambda: 0)

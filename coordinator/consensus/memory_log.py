@@ -59,7 +59,8 @@ class MemoryLog:
             position = min(position, useful - self._entries[0][1])
         if position > 0:
             self.size_bytes -= sum(len(entry[0]) for entry in self._entries[:position])
-            self._entries = self._entries[position:]
+            # In place: a collection walks through a new list, and this one may be long.
+            del self._entries[:position]
 
     def __getitem__(self, item: Any) -> Any:
         return self._entries[item]
