@@ -11,7 +11,7 @@ from coordinator.core.controller.fleet import see
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.controller.tallies import held_keys, moving_out
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Aims, Hold, Piece, Slices, finished, planning
+from coordinator.core.planner import Aims, Hold, Piece, Slices, finished, plan_pass, planning
 from coordinator.core.state import ClusterState
 from coordinator.core.types import Cause, Placement
 from tests.core.builders import (
@@ -124,7 +124,7 @@ def test_the_plan_in_slices_is_the_plan_at_once() -> None:
     _, step = one.until_commands()
     picture = finished(taking_picture(other.space, other.mind, NOW + 20))
     aims = Aims(start_gap=0.2, stop_gap=0.1, budget=8, per_executor=8)
-    plan = finished(planning(picture.seats, picture.holdings, aims))
+    plan = plan_pass(picture.seats, picture.holdings, aims)
     assert moved(step) == [(move.key, move.target) for move in plan.moves]
 
 
@@ -253,3 +253,31 @@ def test_a_claim_window_that_opens_ends_the_pass_and_no_step_is_asked_for_at_onc
     assert large.space.info.window is not None
     assert large.step().wake_at > NOW + 20
     assert large.mind.passing is None
+
+
+def test_stale_loads_end_a_pass_with_the_picture() -> None:
+    large = Large()
+    for executor in large.space.executors:
+        large.mind.leases.renew(executor, f"{executor}-1", 60.0, NOW + 40)
+    steps = [large.step(NOW + 40) for _ in range(50)]
+    assert all(step.commands == () for step in steps)
+    assert large.mind.last_pass is not None
+    assert large.mind.last_pass.skipped == "stale_data"
+
+
+def test_shards_never_measured_count_as_the_median_and_stay_and_who_is_gone_is_left_out() -> None:
+    large = Large()
+    for key in ("1", "2"):
+        large.mind.loads.forget(key)
+    taking = taking_picture(large.space, large.mind, NOW + 20)
+    next(taking)
+    applied(large.state, close("e1"))
+    picture = finished(taking)
+    assert "e1" not in picture.holdings.stacks
+    assert [seat.executor for seat in picture.seats] == ["e2", "e3"]
+    loads = dict(
+        zip(picture.holdings.stacks["e2"].keys, picture.holdings.stacks["e2"].loads, strict=True)
+    )
+    assert loads["2"] == large.mind.loads.median()
+    assert picture.holdings.holds == dict.fromkeys(("2",), Hold.UNMEASURED)
+    assert 0.0 < picture.stale_ratio < 0.001

@@ -159,6 +159,12 @@ def test_idle_levelling_obeys_the_limit_of_hands() -> None:
     assert counts(busy, per_executor=1) == [60, 1, 1]
 
 
+def test_idle_levelling_fills_a_newcomer_no_faster_than_its_ramp() -> None:
+    piled = fleet(a=[0.0] * 60, b=[1.0], c=[1.0])
+    slow = counts(piled, ramps={"b": Ramp(count=3), "c": Ramp(count=2)})
+    assert slow == [55, 4, 3]
+
+
 def test_idle_levelling_never_lifts_an_executor_above_the_hottest() -> None:
     light = 1e-5
     one = fleet(a=[light] * 60, b=[1.0], c=[1.0])

@@ -1,12 +1,11 @@
 """The order in which a plan looks for steps: hottest executor first, coldest targets first.
 
 Decides which step comes next, and when there is none. An executor without a step above the floor
-is retired until a step touches it, so that a descent does not try it over and over; before the
+is retired, so that a descent does not try it over and over; before the
 search gives up, all are tried once more, for what is coldest has changed meanwhile. Must not know
 of budgets or limits.
 """
 
-from bisect import insort
 from collections.abc import Generator
 
 from coordinator.core.planner.board import Board
@@ -51,10 +50,7 @@ class Descent:
         if step.back is not None:
             board.move(step.back.key, step.back.load, step.target)
         board.shift(step.source, step.target, step.transfer)
-        for at in (step.source, step.target):
-            if at in self._retired:
-                self._retired.remove(at)
-                insort(self._waiting, (board.utilisation(at), at))
+        # Neither end can be retired: who is retired is hotter than all who are not.
         self._is_outdated = bool(self._retired)
 
     def reconsider(self) -> None:
