@@ -12,9 +12,15 @@ from bench.balance.fleet import Fleet, executor_name, executor_number
 from bench.balance.rules import budget_of
 from coordinator.core.planner import Aims, Hold, Holdings, Plan, Seat, Stack, Stop, plan_pass
 
-LEVELS: Final = {"default": (0.20, 0.10), "level": (0.20, 0.05), "tight": (0.006325, 0.006325)}
-"""Start and stop gap: the policy's own default, and two that an operator may set. The tight one
-is the gap of a price of 2e-5 and has no gate: it is for measuring what can be reached."""
+LEVELS: Final = {
+    "default": (0.20, 0.10),
+    "level": (0.20, 0.05),
+    "tight": (0.006325, 0.006325),
+    "calm": (0.45, 0.14),
+}
+"""Start and stop gap: the policy's own default, and others that an operator may set. The tight one
+is the gap of a price of 2e-5 and has no gate: it is for measuring what can be reached. The calm one
+is for loads that nobody can foresee (`configs/policies.toml`)."""
 
 
 @dataclass(slots=True)

@@ -42,7 +42,7 @@ def test_a_name_and_peers_are_enough():
     assert settings.log.format is LogFormat.TEXT
 
 
-@pytest.mark.parametrize("name", ["node-1", "node-2", "node-3", "single-node"])
+@pytest.mark.parametrize("name", ["node-1", "node-2", "node-3", "single-node", "policies"])
 def test_every_config_shipped_is_accepted(name: str):
     settings = load_settings(CONFIGS / f"{name}.toml", {})
     assert settings.node.name in settings.node.peers

@@ -1,9 +1,8 @@
 """The order in which a plan looks for steps: hottest executor first, coldest targets first.
 
 Decides which step comes next, and when there is none. An executor without a step above the floor
-is retired, so that a descent does not try it over and over; before the
-search gives up, all are tried once more, for what is coldest has changed meanwhile. Must not know
-of budgets or limits.
+is retired, so that a descent does not try it over and over; before the search gives up, all are
+tried once more, for what is coldest has changed meanwhile. Must not know of budgets or limits.
 """
 
 from collections.abc import Generator
