@@ -51,11 +51,14 @@ def most_level(start: Fleet, hint: Mapping[str, int], seconds: float) -> dict[st
     squares = []
     for executor in range(len(start)):
         load = sum(units[key] * at[key][executor] for key in at)
+        hinted = sum(units[key] for key in at if hint[key] == executor) - mean
         ends = (-mean, sum(units.values()) - mean)
         apart = model.new_int_var(*ends, "")
         square = model.new_int_var(0, max(end * end for end in ends), "")
         model.add(apart == load - mean)
         model.add_multiplication_equality(square, [apart, apart])
+        model.add_hint(apart, hinted)
+        model.add_hint(square, hinted * hinted)
         squares.append(square)
     for key, executor in hint.items():
         if key in at:
@@ -69,7 +72,9 @@ def most_level(start: Fleet, hint: Mapping[str, int], seconds: float) -> dict[st
         key: next(one for one, taken in enumerate(row) if solver.value(taken))
         for key, row in at.items()
     }
-    return {**hint, **found}
+    placed = {**hint, **found}
+    # Rounding and a hint that was not taken up in time: the answer is the better of the two.
+    return min(placed, dict(hint), key=lambda one: _unevenness(start, one))
 
 
 def fewest_moves(start: Fleet, mark: float, seconds: float) -> FewestMoves:
@@ -87,6 +92,10 @@ def fewest_moves(start: Fleet, mark: float, seconds: float) -> FewestMoves:
     is_found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     proven = max(0, round(solver.best_objective_bound)) if status != cp_model.INFEASIBLE else 0
     return FewestMoves(round(solver.objective_value) if is_found else None, proven)
+
+
+def _unevenness(start: Fleet, placed: Mapping[str, int]) -> float:
+    return Fleet(start.loads, placed, len(start)).figures().spread
 
 
 def _units(start: Fleet, *, round_down: bool) -> dict[str, int]:

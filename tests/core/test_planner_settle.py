@@ -355,6 +355,21 @@ def test_a_dominant_shard_stays_and_is_named_and_the_rest_is_levelled_without_it
     assert settled(after).blocked == Blocked("a", BlockedReason.FLOOR)
 
 
+def test_a_dominant_shard_is_moved_away_from_many_where_that_takes_fewer_moves() -> None:
+    # By itself 3.4 gains most for its price; in the end all but the dominant one would have to go.
+    many = fleet(a=[18.0, 3.4, 1.5, *[0.5] * 10], b=[8.0], c=[8.0], d=[1.0], e=[8.0])
+    plan = settled(many)
+    assert moved(plan)[0] == ("a0", "a", "d")
+    assert len(plan.moves) <= 4
+    few = fleet(a=[18.0, 3.4, 1.5], b=[8.0], c=[8.0], d=[1.0], e=[8.0])
+    assert moved(settled(few)) == [("a1", "a", "d"), ("a2", "a", "d")]
+
+
+def test_a_heavy_shard_is_moved_if_all_the_lighter_ones_together_gain_less() -> None:
+    plan = settled(fleet(a=[18.0, *[0.1] * 30], b=[1.0], c=[6.0], d=[6.0]))
+    assert moved(plan)[0] == ("a0", "a", "b")
+
+
 def test_load_follows_capacity() -> None:
     uneven = Fleet(
         (Seat("small", 1.0), Seat("large", 4.0)),

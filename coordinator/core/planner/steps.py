@@ -27,6 +27,9 @@ _SWAP_TARGETS = 3
 _SWAP_REACH = 512
 
 
+# How many lighter shards are added up to see whether they would do instead of a heavy one.
+_WAY_REACH = 64
+
 # How many shards might be looked at in the time that a search takes, and that a heavy one tried
 # for a swap takes: for a plan in slices, which have to end in time.
 _STEP_WORK = 200
@@ -129,7 +132,8 @@ def _best_single(pairs: list[Pair], shelf: Shelf, board: Board, pricing: Pricing
     """
     loads, keys, bans = shelf.loads, shelf.keys, board.holdings.bans
     load_cost, load_mean = pricing.load_cost, pricing.load_mean
-    found: tuple[float, float, Pair, int] | None = None
+    found: _Found | None = None
+    largest: _Found | None = None
     for one in pairs:
         middle = bisect_left(loads, one.ideal)
         for at in _allowed(keys, bans, middle, board, one.target) if bans else (middle - 1, middle):
@@ -141,11 +145,46 @@ def _best_single(pairs: list[Pair], shelf: Shelf, board: Board, pricing: Pricing
                 score = gain / (1 + load_cost * load / load_mean)
                 if found is None or score > found[0]:
                     found = (score, gain, one, at)
-    if found is None:
+                if largest is None or gain > largest[1]:
+                    largest = (score, gain, one, at)
+    if found is None or largest is None:
         return None
+    if (
+        largest[1] > found[1]
+        and loads[largest[3]] > load_mean
+        and _is_long_way(largest, found, shelf, board, pricing)
+    ):
+        found = largest
     score, gain, one, at = found
     piece = board.holdings.piece(keys[at], loads[at])
     return Step(one.source, one.target, piece, None, gain, score)
+
+
+_Found = tuple[float, float, Pair, int]
+"""Score, gain, pair and place on the shelf of a single move."""
+
+
+def _is_long_way(
+    largest: _Found, found: _Found, shelf: Shelf, board: Board, pricing: Pricing
+) -> bool:
+    """Whether lighter shards would have to cost more than the heavy one to gain as much.
+
+    By itself each of them scores better, the first ones at least. Beside a dominant shard they are
+    many, and to move that one away from them is a single move.
+    """
+    goal, one, at = largest[1], found[2], found[3]
+    gained = cost = 0.0
+    apart = one.apart
+    for load in reversed(shelf.loads[max(0, at + 1 - _WAY_REACH) : at + 1]):
+        board.work += 1
+        if apart <= 0.0:
+            break
+        gained += load * (2.0 * apart - load * one.inverse)
+        cost += 1.0 + pricing.load_cost * load / pricing.load_mean
+        apart -= load / board.capacities[one.source]
+        if gained >= goal:
+            return gained / cost < largest[0]
+    return True  # however many: they do not get there
 
 
 def _allowed(
