@@ -19,6 +19,7 @@ _log: Final = logging.getLogger(__name__)
 
 # Code that catches a cancellation to clean up gets this long; then nobody waits for it any more.
 CANCEL_TIMEOUT_S: Final = 1.0
+THREAD_NAME: Final = "shard-callback"
 THREAD_RETRY_S: Final = 0.5  # a process at the limit of its threads is not helped by haste
 
 
@@ -106,7 +107,7 @@ async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
 
     # What was not called has neither failed nor ended.
     while not _started(  # noqa: ASYNC110 - nothing tells when one is free
-        threading.Thread(target=run, name="shard-callback", daemon=True)
+        threading.Thread(target=run, name=THREAD_NAME, daemon=True)
     ):
         await asyncio.sleep(THREAD_RETRY_S)
     result, failure = await ended

@@ -7,7 +7,6 @@ which node is asked is decided in `endpoints`, how long to wait in `retry`.
 import asyncio
 import math
 import random
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
@@ -17,9 +16,10 @@ import msgspec
 
 from client import errors, protocol
 from client.calls import Call
+from client.clock import lease_now_s
 from client.endpoints import Endpoints
 from client.retry import RetryBudget, full_jitter_s, spread_s
-from client.transport import AiohttpTransport, Response, Transport, TransportFailed
+from client.transport import Response, Transport, TransportFailed, transport_to
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Connection:
         *,
         transport: Transport | None = None,
         rng: random.Random | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = lease_now_s,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
         attempt_timeout_s: float = ATTEMPT_TIMEOUT_S,
@@ -51,7 +51,7 @@ class Connection:
         self._rng: Final = rng or random.Random()
         self._endpoints: Final = Endpoints(endpoints, self._rng)
         self._token: Final = token
-        self._transport: Final[Transport] = transport or AiohttpTransport()
+        self._transport: Final[Transport] = transport or transport_to(endpoints)
         self._monotonic: Final = monotonic
         self._sleep: Final = sleep
         self._mint: Final = mint

@@ -6,13 +6,13 @@ a node in `connection`.
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, Literal, Self, TypeVar
 
 from client import calls, errors, views
 from client.calls import Call
+from client.clock import lease_now_s
 from client.connection import NOT_MODIFIED, Connection, decoded_answer
 from client.retry import full_jitter_s
 from client.transport import Transport
@@ -38,7 +38,7 @@ class Operator:
         timeout_s: float = TIMEOUT_S,
         transport: Transport | None = None,
         rng: random.Random | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        monotonic: Callable[[], float] = lease_now_s,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.connection: Final = Connection(

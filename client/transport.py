@@ -6,7 +6,7 @@ The seam: whatever has `request` and `close` can carry the client, also within o
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -73,6 +73,23 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Release every connection; nothing is sent afterwards."""
         ...
+
+
+_in_process: Final[dict[str, "Callable[[], Transport]"]] = {}
+
+
+def serve_in_process(url: str, connect: "Callable[[], Transport] | None") -> None:
+    """For tests only: whoever is given this URL is carried by `connect`; None ends that."""
+    if connect is None:
+        _in_process.pop(url, None)
+    else:
+        _in_process[url] = connect
+
+
+def transport_to(endpoints: Sequence[str]) -> Transport:
+    """What carries requests to these nodes."""
+    connect = next((_in_process[url] for url in endpoints if url in _in_process), AiohttpTransport)
+    return connect()
 
 
 class AiohttpTransport:
