@@ -136,7 +136,7 @@ class Leadership:
         command = join_command(state, mind, beat, self._clock.wall_ms())
         outcome = await self._ending(state, mind, beat.executor, command)
         if isinstance(outcome, Applied):
-            mind.joined(beat.executor, self._clock.monotonic())
+            mind.joined(state, beat.executor, self._clock.monotonic())
             log.info("executor_joined namespace=%s executor=%s", state.info.name, beat.executor)
         return outcome
 

@@ -171,7 +171,7 @@ class Policy:
     initial_placement: InitialPlacement = InitialPlacement.LOAD
     initial_hold_s: float = 5.0
     """The first assignment waits for a quiet period this long after the last join, so that
-    the first executors up do not take everything."""
+    the first executors up do not take everything; six times as long at most."""
     return_window_s: float = 30.0
     """The longest that shards are kept for an executor that said when it will be back: an ordinary
     restart fits in, and for callers of its shards it is still an outage to sit out."""

@@ -433,7 +433,7 @@ class World:
             if record is not None:
                 mind.leases.reopen(record.id, record.incarnation)
             return outcome
-        mind.joined(member.name, self.now)
+        mind.joined(self.space, member.name, self.now)
         return None
 
     def _renewed(self, member: Member) -> None:

@@ -194,7 +194,7 @@ def test_an_incarnation_that_joined_counts_as_unheard_and_starts_the_quiet_perio
     state = fleet(1, 1)
     mind = begun(state)
     mind.hear(space(state), beat(shards=report(s0=1.0)))
-    mind.joined("e1", NOW + 3)
+    mind.joined(space(state), "e1", NOW + 3)
     assert mind.last_join_at == NOW + 3
     assert "e1" not in mind.reported
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core import commands as c
+from coordinator.core.controller.owed import HOLDS_MAX
 from coordinator.core.planner import hash_place
 from coordinator.core.types import (
     BalancerMode,
@@ -61,6 +62,22 @@ def test_those_who_come_during_the_quiet_period_get_their_share_and_prolong_it()
     settled(world)
     assert world.counts == {"e1": 4, "e2": 4, "e3": 4}
     assert world.sent(c.StartHandoffs) == []
+
+
+@pytest.mark.parametrize("says_goodbye", [False, True])
+def test_one_that_joins_over_and_over_keeps_nobody_from_work_for_long(says_goodbye: bool) -> None:  # noqa: FBT001 - a parametrised case
+    world = World(3, 12, policy=OFF)
+    crashing = world.add("e4")
+    hold_s, began = OFF.initial_hold_s, world.now
+    while not world.space.has_owners:
+        world.run(hold_s - 2)
+        assert world.now - began < (HOLDS_MAX + 1) * hold_s
+        if says_goodbye:
+            world.leave("e4")
+            crashing.come_back()
+        else:
+            crashing.restart(is_proven_dead=True)
+    assert world.now - began > (HOLDS_MAX - 1) * hold_s
 
 
 def test_by_hash_a_shards_first_executor_is_decided_by_its_key_alone() -> None:

@@ -49,6 +49,8 @@ class Mind:
     loads: LoadBook
     budget: MoveBudget
     began_at: float
+    first_join_at: float
+    """Since when there are executors to place shards on; at the earliest the term's beginning."""
     last_join_at: float
     next_pass_at: float
     claims: ClaimBook
@@ -106,6 +108,7 @@ class Mind:
             loads=LoadBook(balancer.smoothing_horizon_s, policy.heartbeat_interval_s),
             budget=MoveBudget(balancer.move_budget_ratio, balancer.budget_window_s, now),
             began_at=now,
+            first_join_at=now,
             last_join_at=now,
             next_pass_at=now + _hearing_s(namespace),
             claims=ClaimBook(now),
@@ -208,9 +211,11 @@ class Mind:
         for away in self.away_since:
             self.away_since[away] += gap_s
 
-    def joined(self, executor: str, now: float) -> None:
+    def joined(self, namespace: NamespaceState, executor: str, now: float) -> None:
         """An incarnation of this executor has just been let in."""
         self.last_join_at = now
+        if len(namespace.executors) == 1:
+            self.first_join_at = now
         self.loads.restart(executor)
         self.reported.pop(executor, None)
         self.strays.forget(executor)

@@ -5,6 +5,7 @@ Not counted in the balancer's budget; drains have a limit of their own.
 
 from collections.abc import Iterator
 from itertools import chain, islice
+from typing import Final
 
 from coordinator.core.commands import AssignShards, Command, StartHandoffs
 from coordinator.core.controller.fleet import Fleet, see
@@ -26,6 +27,10 @@ from coordinator.core.types import (
 
 OWED_CAUSES = (Cause.DRAIN, Cause.LEAVING, Cause.PIN)
 
+HOLDS_MAX: Final = 6.0
+"""The first assignments wait no longer than so many quiet periods in all, half a minute by default:
+one executor that crashes and joins over and over must not keep all the others from work."""
+
 
 def hold_until(namespace: NamespaceState, mind: Mind) -> float:
     """When the first assignments may be made: after a quiet period without joins.
@@ -34,7 +39,8 @@ def hold_until(namespace: NamespaceState, mind: Mind) -> float:
     """
     if namespace.has_owners:
         return mind.began_at
-    return mind.last_join_at + namespace.info.policy.initial_hold_s
+    hold_s = namespace.info.policy.initial_hold_s
+    return min(mind.last_join_at + hold_s, mind.first_join_at + HOLDS_MAX * hold_s)
 
 
 def plan_vacancies(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
