@@ -143,10 +143,21 @@ class LeaseBook:
         heard_at = self._heard_at.get(executor)
         return None if heard_at is None else max(0.0, now - heard_at)
 
-    def silent(self, now: float, longer_than_s: float) -> list[str]:
-        """Executors not heard for more than `longer_than_s`, by name."""
-        heard = self._heard_at.items()
-        return sorted(executor for executor, at in heard if now - at > longer_than_s)
+    def is_silent(self, executor: str, ttl_s: float, now: float) -> bool:
+        """Whether an executor was not heard for more than half of its lease.
+
+        `ttl_s` is what heartbeats are answered now. A lease from before it was made longer counts
+        by its own length: it may run out before half of the longer one has passed.
+        """
+        heard_at = self._heard_at.get(executor)
+        if heard_at is None:
+            return False
+        ends_at = max(self._leases[executor, one].deadline for one in self._incarnations[executor])
+        return now - heard_at > min(ttl_s, (ends_at - heard_at) / self._stretch) / 2
+
+    def silent(self, ttl_s: float, now: float) -> list[str]:
+        """All that are, by name."""
+        return sorted(one for one in self._heard_at if self.is_silent(one, ttl_s, now))
 
     def add_pause(self, gap_s: float) -> None:
         """Give everyone the time in which the leader itself stood still and could hear nobody."""
@@ -188,7 +199,7 @@ class LeaseBook:
 def mass_failure(silent: int, total: int, ratio: float, at_least: int = 3) -> bool:
     """Whether so many are silent at once that the network, not they, is the likely cause.
 
-    `silent` counts the executors not heard for more than half a lease. Below `at_least` (3: one
-    crash, and one more by coincidence, are ordinary) the guard never holds anything up.
+    `silent` counts the executors not heard for more than half of their lease. Below `at_least` (3:
+    one crash, and one more by coincidence, are ordinary) the guard never holds anything up.
     """
     return silent >= at_least and silent >= ratio * total

@@ -11,7 +11,7 @@ from coordinator.core.controller.balance import why_skipped
 from coordinator.core.controller.outage import proceed_command
 from coordinator.core.events import EventKind
 from coordinator.core.types import BalancerMode, ExecutorStatus, HandoffPolicy, Policy
-from tests.core.builders import NS, drain, evict, move, pin
+from tests.core.builders import NS, drain, evict, move, pin, set_policy
 from tests.core.controller_world import WALL_MS, World, quick, settled
 
 OFF = quick(mode=BalancerMode.OFF)
@@ -532,3 +532,14 @@ def test_a_namespace_without_executors_has_no_outage() -> None:
     world = World(0, 4)
     controller = Controller(world.state, world.now)
     assert controller.step(world.state, world.now, WALL_MS).commands == ()
+
+
+def test_an_outage_right_after_leases_were_made_longer_is_held_back_as_well() -> None:
+    world = fleet()
+    world.order(set_policy(replace(world.space.info.policy, lease_ttl_s=6 * LEASE_S)))
+    cut_off(world, *names(1, 6))
+    since = world.now
+    world.run(BOUND_S + 1)
+    assert is_holding(world)
+    world.run(12 * LEASE_S)
+    assert world.moved(since) == []

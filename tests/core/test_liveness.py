@@ -174,12 +174,28 @@ def test_silence_is_counted_from_the_last_heartbeat_and_never_negative() -> None
     assert book.silent_for("a", 1.0) == 0.0
 
 
-def test_the_silent_are_those_not_heard_for_longer_than_asked() -> None:
+def test_the_silent_are_those_not_heard_for_half_a_lease() -> None:
     book = book_with("b", "a")
     book.renew("c", "i1", 10.0, 1.0)
-    assert book.silent(5.0, 5.0) == []
-    assert book.silent(5.5, 5.0) == ["a", "b"]
-    assert book.silent(6.5, 5.0) == ["a", "b", "c"]
+    assert book.silent(10.0, 5.0) == []
+    assert book.silent(10.0, 5.5) == ["a", "b"]
+    assert book.silent(10.0, 6.5) == ["a", "b", "c"]
+
+
+def test_a_lease_from_before_it_was_made_longer_is_half_over_by_its_own_length() -> None:
+    book = book_with("a", "b")
+    book.renew("b", "i1", 60.0, 1.0)
+    assert book.silent(60.0, 5.5) == ["a"]
+    assert book.silent(60.0, 31.5) == ["a", "b"]
+
+
+def test_a_lease_that_was_made_shorter_is_half_over_by_what_is_answered_now() -> None:
+    book = book_with("a", ttl_s=60.0)
+    assert book.silent(10.0, 5.5) == ["a"]
+
+
+def test_nobody_unknown_is_silent() -> None:
+    assert not LeaseBook().is_silent("a", 10.0, 1e9)
 
 
 def test_the_end_of_a_lease_can_be_asked_for_any_heartbeat() -> None:

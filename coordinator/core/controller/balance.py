@@ -86,7 +86,7 @@ def why_held_up(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
         return "no_executors"
     if info.mass_failure is not None:
         return "mass_failure"
-    if mind.leases.silent(now, info.policy.lease_ttl_s / 2):
+    if mind.leases.silent(info.policy.lease_ttl_s, now):
         return "suspect_executor"
     if is_mixed(namespace, mind, now):
         return "mixed_versions"

@@ -66,8 +66,7 @@ def seat_of(
     Nor is one relieved that leaves and will be back: its shards stay its own. `leaving` is how
     many shards it gives up just now.
     """
-    policy = namespace.info.policy
-    is_suspect = (mind.leases.silent_for(executor.id, now) or 0.0) > policy.lease_ttl_s / 2
+    is_suspect = mind.leases.is_silent(executor.id, namespace.info.policy.lease_ttl_s, now)
     return Seat(
         executor=executor.id,
         capacity=executor.profile.capacity,

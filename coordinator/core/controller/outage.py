@@ -95,9 +95,8 @@ def look_out(
 
 
 def is_silent(namespace: NamespaceState, mind: Mind, record: Executor, now: float) -> bool:
-    """Whether an executor was not heard for more than half a lease."""
-    silent_s = mind.leases.silent_for(record.id, now) or 0.0
-    return silent_s > namespace.info.policy.lease_ttl_s / 2
+    """Whether an executor was not heard for more than half of its lease."""
+    return mind.leases.is_silent(record.id, namespace.info.policy.lease_ttl_s, now)
 
 
 def is_given_up(mind: Mind, record: Executor) -> bool:
