@@ -82,6 +82,7 @@ class Process:
         self.gone: list[Callable[[], None]] = []
         """Called once when the process ends."""
         self._waiting: list[tuple[bool, Callable[..., None], tuple[Any, ...]]] = []
+        self._asleep_since_s: float | None = None
         self.loop = VirtualLoop(self)
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
@@ -101,11 +102,20 @@ class Process:
         """Stands still; what runs now comes to the end of its callback."""
         self.is_paused = True
 
+    def suspend(self) -> None:
+        """As `pause`, and the clock of its timers stands still as well: its machine sleeps."""
+        if not self.is_paused:
+            self.is_paused = True
+            self._asleep_since_s = self.world.now
+
     def resume(self) -> None:
         """Goes on with what waited: what the sockets hold and then the timers, or as it came."""
         if not self.is_paused or not self.is_alive:
             return
         self.is_paused = False
+        if self._asleep_since_s is not None:
+            self.loop.slept(self.world.now - self._asleep_since_s)
+            self._asleep_since_s = None
         waiting, self._waiting = self._waiting, []
         if self.world.rng.random() < 0.5:
             waiting.sort(key=lambda one: not one[0])
@@ -132,6 +142,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._is_scheduled = False
         self._turned_at = -1.0
         self._turns = 0
+        self._slept_s = 0.0
+        """By the machine's clock; timers know nothing of it."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
 
     # What the world does with it.
@@ -174,15 +186,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._process.broke("its loop turns without end")
             self._process.kill()
 
+    def slept(self, seconds: float) -> None:
+        """The machine slept for so long: every timer comes so much later."""
+        self._slept_s += seconds * self._machine.rate
+
     def _due(self, handle: asyncio.TimerHandle) -> None:
-        if not handle.cancelled():
-            self._ready.append(handle)
-            self._turn()
+        if handle.cancelled():
+            return
+        if handle.when() > self.time():
+            self._schedule(handle)  # its clock has stood still since it was set
+            return
+        self._ready.append(handle)
+        self._turn()
 
     # What is asked of a loop.
 
     def time(self) -> float:
-        return self._machine.monotonic()
+        return self._machine.monotonic() - self._slept_s
 
     def call_soon(
         self, callback: Callable[..., Any], *args: Any, context: Context | None = None
@@ -211,10 +231,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self._world.at(
-            max(self._machine.true_s(when), self._world.now) + TIMER_LATE_S, self._fire, handle
-        )
+        self._schedule(handle)
         return handle
+
+    def _schedule(self, handle: asyncio.TimerHandle) -> None:
+        due_s = self._machine.true_s(handle.when() + self._slept_s)
+        self._world.at(max(due_s, self._world.now) + TIMER_LATE_S, self._fire, handle)
 
     def _fire(self, handle: asyncio.TimerHandle) -> None:
         if not handle.cancelled():

@@ -36,7 +36,8 @@ NODES: Final = {"pause_node": 4, "transfer": 3, "compact": 1, "restart_node": 2}
 MEMORY: Final = {"forget": 4, "lose_all": 1}
 DISKS: Final = {"crash": 3, "crash_all": 2, "power_cut": 3, "disk_breaks": 1, "disk_full": 1}
 PROGRAMS: Final = {
-    "pause_executor": 6,
+    "pause_executor": 5,
+    "suspend_executor": 2,
     "crash_executor": 6,
     "leave_executor": 3,
     "deploy_executor": 3,
@@ -288,6 +289,12 @@ class Injector:
     def _pause_executor(self, event: Event) -> None:
         for process in self.cast.executors[event.names[0]].alive[-1:]:
             process.pause()
+            self._later(event.span_s, process.resume)
+
+    def _suspend_executor(self, event: Event) -> None:
+        """Its machine sleeps: timers stand still, the clock of leases does not."""
+        for process in self.cast.executors[event.names[0]].alive[-1:]:
+            process.suspend()
             self._later(event.span_s, process.resume)
 
     def _crash_executor(self, event: Event) -> None:

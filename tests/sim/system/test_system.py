@@ -49,11 +49,12 @@ def test_two_processes_under_one_name_are_never_both_at_work():
     assert len(scenario.executors["e1"].alive) == 1
 
 
+@pytest.mark.parametrize("kind", ["pause_executor", "suspend_executor"])
 @pytest.mark.parametrize("leases", [0.4, 3.0])
-def test_a_paused_executor_keeps_its_shards_for_a_lease_and_no_longer(leases):
+def test_a_paused_executor_keeps_its_shards_for_a_lease_and_no_longer(leases, kind):
     span_s = leases * MIX.lease_s
     scenario, _, moves = played(
-        line("pause_executor", BOOT_S + 6.0, "e1", "e2", span_s=span_s),
+        line(kind, BOOT_S + 6.0, "e1", "e2", span_s=span_s),
     )
     assert (moves > 0) == (leases > 1.0)
     assert scenario.settled_s < MIX.bound_s
