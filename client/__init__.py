@@ -3,6 +3,7 @@
     Executor      a process that owns and runs shards; its callbacks get a `Shard`
     LoadRecorder  what each shard costs such a process
     Router        a process that asks who owns a shard; answers are an `Owner`
+    Switchboard   both in one process: a call is answered here, or goes to whom the shard belongs
     Operator      reads and changes what the coordinator decides
 
 Errors are drawn as a tree in `client.errors`.
@@ -17,6 +18,7 @@ from client.errors import (
     IncarnationClosed,
     Invalid,
     LeaseLost,
+    Misdirected,
     NoLeader,
     NotFound,
     OutcomeUnknown,
@@ -39,6 +41,7 @@ from client.load import LoadRecorder
 from client.operator import Operator
 from client.router import Router
 from client.shard import Shard
+from client.switchboard import Switchboard
 from client.table import Owner
 
 __all__ = [
@@ -53,6 +56,7 @@ __all__ = [
     "LeaseLost",
     "LeaseState",
     "LoadRecorder",
+    "Misdirected",
     "NoLeader",
     "NotFound",
     "Operator",
@@ -66,6 +70,7 @@ __all__ = [
     "Shard",
     "ShardCoordinatorError",
     "ShardParked",
+    "Switchboard",
     "TimedOut",
     "Unassigned",
     "Unauthenticated",

@@ -25,6 +25,7 @@ from types import FrameType, TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 import client
+from client.bodies import ShardBody
 from client.table import Owner
 from client.views import EventsPage, ShardView
 
@@ -329,6 +330,10 @@ class Executor(_Facade[client.Executor]):
                 signal.signal(which, handler)
         return received[0] if received else None
 
+    def shard(self, function: ShardBody) -> ShardBody:
+        """Decorate a generator that runs each shard in threads; see `client.Executor.shard`."""
+        return self._inner.shard(function)
+
     def leave(self, *, back_within_s: float | None = None) -> None:
         """Leave now instead of at the end of the body; not from within a callback."""
         self._on.run(self._inner.leave(back_within_s=back_within_s))
@@ -352,6 +357,10 @@ class Executor(_Facade[client.Executor]):
     def status(self) -> str:
         """How the coordinator sees this executor: active, cordoned, draining or drained."""
         return self._inner.status
+
+    def owned(self, key: str) -> client.Shard | None:
+        """The handle of a shard, if this executor may act on it right now; asks no loop."""
+        return self._inner.owned(key)
 
     def running(self) -> dict[str, int]:
         """The shards that were started and have not ended stopping, with their epochs."""

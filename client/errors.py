@@ -18,6 +18,7 @@
     │   ├── TimedOut            the deadline of the caller passed
     │   ├── OutcomeUnknown      a change may or may not have been made; repeat with the same key
     │   └── BadAnswer           something answered that is not a coordinator
+    ├── Misdirected             a process was asked for a shard that is not its own
     ├── LeaseLost               the right to act on the shards has run out
     ├── FencedOut               a later owner of the shard has been at the store before
     ├── Contended               somebody kept changing what was to be written
@@ -124,6 +125,10 @@ class OutcomeUnknown(Unavailable):
 
 class BadAnswer(Unavailable):
     """Something answered that is not a coordinator of this version."""
+
+
+class Misdirected(ShardCoordinatorError):
+    """A process was asked for a shard that it does not own; another one does, or will."""
 
 
 class LeaseLost(ShardCoordinatorError):

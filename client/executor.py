@@ -16,10 +16,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from client import errors
+from client.bodies import ShardBodies, ShardBody
 from client.callbacks import end_tasks, is_async
 from client.clock import lease_now_s
 from client.connection import Connection
-from client.keeper import ShardCallback, ShardCallbacks
+from client.keeper import ShardCallback
 from client.lease import LeaseState
 from client.leaving import Farewell
 from client.load import LoadRecorder
@@ -27,6 +28,7 @@ from client.name_lock import NameLock
 from client.parts import LoadSources, assembled
 from client.profile import ExecutorProfile
 from client.sampler import LoadsCallback
+from client.shard import Shard
 from client.signals import BacklogCallback
 from client.transport import Transport
 
@@ -88,8 +90,8 @@ class Executor:
         *,
         namespace: str,
         name: str,
-        on_start: ShardCallback,
-        on_stop: ShardCallback,
+        on_start: ShardCallback | None = None,
+        on_stop: ShardCallback | None = None,
         on_prepare: ShardCallback | None = None,
         host: str | None = None,
         address: str = "",
@@ -112,8 +114,8 @@ class Executor:
         clock: Callable[[], float] = lease_now_s,
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        self._join_timeout_s: Final = join_timeout_s
-        self._back_within_s: Final = back_within_s
+        self._bodies: Final = ShardBodies(on_start, on_stop)
+        self._join_timeout_s, self._back_within_s = join_timeout_s, back_within_s
         host = socket.gethostname() if host is None else host
         self._profile: Final = ExecutorProfile(
             namespace, name, host, address, zone, capacity, version, dict(labels or {})
@@ -121,7 +123,7 @@ class Executor:
         rng = rng or random.Random()
         self._parts: Final = assembled(
             self._profile,
-            ShardCallbacks(on_start, on_stop, on_prepare),
+            self._bodies.callbacks(on_prepare),
             Connection(endpoints, token, transport=transport, rng=rng, monotonic=clock),
             LoadSources(loads, recorder, backlog),
             clock=clock,
@@ -165,15 +167,35 @@ class Executor:
         """How the coordinator sees this executor: active, cordoned, draining or drained."""
         return self._parts.beats.status
 
+    def owned(self, key: str) -> Shard | None:
+        """The handle of a shard, if this executor may act on it right now."""
+        return self._parts.keeper.owned(key)
+
     def running(self) -> dict[str, int]:
         """The shards that were started and have not ended stopping, with their epochs."""
         return self._parts.keeper.machine.running()
 
     # ------------------------------------------------------------------ joining and leaving
 
+    def shard(self, function: ShardBody) -> ShardBody:
+        """Decorate a generator that runs each shard: it starts it, yields, and stops it.
+
+            @executor.shard
+            async def run(shard):
+                async with connected(shard) as queue:
+                    await queue.replay()
+                    yield  # it runs: until here was its start, what follows is its stop
+
+        Takes the place of `on_start` and `on_stop`. The whole of it runs in one task, so that it
+        may hold task groups open. A plain generator is driven on in threads.
+        """
+        self._bodies.use(function)
+        return function
+
     async def __aenter__(self) -> Self:
         if self._body is not None:
             raise RuntimeError("an executor is entered once; make another one")
+        self._bodies.require()
         if self._parts.lock is not None:
             self._parts.lock.take()
         self._body = asyncio.current_task()

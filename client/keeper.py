@@ -197,6 +197,13 @@ class ShardKeeper:
                     self.observe_lease()
                     self.feed(TimePassed())
 
+    def owned(self, key: str) -> Shard | None:
+        """The handle of a shard that may be acted on now."""
+        tenure = self._tenures.get(key)
+        if tenure is None or tenure.handle is None:
+            return None
+        return tenure.handle if tenure.handle.may_act() else None
+
     def report(
         self, now: float, loads: Mapping[str, float] | None, window_min_s: float
     ) -> dict[str, HeldShard]:
