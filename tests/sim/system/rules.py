@@ -47,8 +47,9 @@ def _unstretched(_: Any) -> Any:
     return lambda _self, received_at, ttl_s: received_at + ttl_s
 
 
-def _no_grace(former: Any) -> Any:
-    return lambda self, known, _ttl_s, now: former(self, known, 0.0, now)
+def _little_grace(former: Any) -> Any:
+    # Time to speak, or all would count as silent, and the guard against mass failures would help.
+    return lambda self, known, ttl_s, now: former(self, known, ttl_s / 3, now)
 
 
 def _unconfirmed(_: Any) -> Any:
@@ -136,7 +137,7 @@ RULES: Final[Mapping[str, Rule]] = {
         "a new leader grants everyone a full lease before it takes anything away",
         LeaseBook,
         "begin_term",
-        _no_grace,
+        _little_grace,
     ),
     "quorum-confirmed": Rule(
         "a heartbeat is answered only after a quorum confirmed the leader",

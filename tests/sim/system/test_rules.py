@@ -72,7 +72,8 @@ SEEN = {
             line(10.0, "isolate_executor", "e1 e2", 1.8),
             line(10.2, "transfer", "n1"),
             line(10.4, "transfer", "n2"),
-        ]
+        ],
+        seeds=range(1, 10),
     ),
     "quorum-confirmed": Sight(
         [
