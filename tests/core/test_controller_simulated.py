@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core import commands as c
+from coordinator.core.controller.homes import chunks
 from coordinator.core.controller.owed import HOLDS_MAX
 from coordinator.core.planner import hash_place
 from coordinator.core.types import (
@@ -15,6 +16,7 @@ from coordinator.core.types import (
     HandoffPolicy,
     InitialPlacement,
     NamespaceKind,
+    Placement,
     Policy,
     TargetKind,
 )
@@ -22,6 +24,7 @@ from tests.core.builders import (
     NS,
     cordon,
     create,
+    declare,
     drain,
     evict,
     park,
@@ -682,3 +685,21 @@ def test_a_namespace_made_anew_waits_for_those_who_may_still_act_in_the_former_o
     assert world.runs("0") in ([], ["e1"])
     settled(world, 20)
     assert set(world.owners.values()) == {"e2"}
+
+
+def test_a_pass_of_very_many_moves_goes_in_commands_of_bounded_size() -> None:
+    policy = quick(
+        Policy(join_ramp_ratio=1.0),
+        move_budget_ratio=1.0,
+        max_in_flight=10_000,
+        max_in_flight_per_executor=10_000,
+    )
+    world = World(1, 0, policy=policy, kind=NamespaceKind.OPEN)
+    world.order(declare(*(f"{number:0250}" for number in range(240))))
+    settled(world)
+    world.add("e2")
+    world.run_until(lambda w: bool(w.space.in_flight), 60)
+    starts = world.sent(c.StartHandoffs)
+    moves = [Placement(move.key, move.target) for start in starts for move in start.moves]
+    assert len(moves) > 100
+    assert len(starts) == len(list(chunks(moves))) > 1

@@ -154,7 +154,8 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
             at_ms=call.desk.clock.wall_ms(),
         ),
         lambda entry: call.desk.leader.evict(name, executor, force=force, entry=entry),
-        lambda _: _evicted(call, before, was_forced=force),
+        # Of one that is away for a restart nothing runs, so nothing is risked.
+        lambda _: _evicted(call, before, was_forced=force and record is not None),
         would=f"close the incarnation of executor {executor}"
         + (" and give its shards away at once" if force else ""),
         shards=len(namespace.owned(executor)) + len(namespace.reserved(executor)),
@@ -188,7 +189,7 @@ def _evicted(call: Call[Any], before: ExecutorRecord | None, *, was_forced: bool
     if was_forced:
         shown["warning"] = (
             "its shards were given away at once: if the process still runs, two owners act on them"
-            f" until its lease of {namespace.info.policy.lease_ttl_s:g} s is over"
+            f" until its lease of {namespace.info.lease_bound_s:g} s is over"
         )
     shown["evicted"] = True
     return call.answer(ExecutorRecord(**shown), 200 if executor is None else 202)

@@ -10,6 +10,7 @@ from math import fsum
 from typing import Final
 
 from coordinator.core.commands import Command, StartHandoffs
+from coordinator.core.controller.homes import chunks
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.newcomers import FairShare, Filling, is_mixed, ramping
 from coordinator.core.controller.picture import (
@@ -19,7 +20,7 @@ from coordinator.core.controller.picture import (
 )
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Aims, Move, Plan, Ramp, Slices, Stop, planning
-from coordinator.core.types import BalancerMode, Cause, HandoffStart, ShardState
+from coordinator.core.types import BalancerMode, Cause, HandoffStart, Placement, ShardState
 
 STALE_RATIO_MAX: Final = 0.05
 """No voluntary moves while more of the shards than this are unmeasured or stale."""
@@ -52,15 +53,17 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     mind.last_pass = Pass(at_ms, plan)
     if not plan.moves:
         return []
+    shards = namespace.shards
     return [
         StartHandoffs(
             namespace=namespace.info.name,
             moves=tuple(
-                HandoffStart(move.key, namespace.shards[move.key].epoch, move.target, Cause.BALANCE)
-                for move in plan.moves
+                HandoffStart(home.key, shards[home.key].epoch, home.executor, Cause.BALANCE)
+                for home in some
             ),
             at_ms=at_ms,
         )
+        for some in chunks([Placement(move.key, move.target) for move in plan.moves])
     ]
 
 

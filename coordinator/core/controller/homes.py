@@ -96,3 +96,11 @@ def fitting(placements: list[Placement]) -> list[Placement]:
         if total > COMMAND_BYTES_MAX:
             return placements[:count]
     return placements
+
+
+def chunks(placements: list[Placement]) -> Iterator[list[Placement]]:
+    """All placements, in commands of bounded size."""
+    while placements:
+        head = fitting(placements)
+        yield head
+        placements = placements[len(head) :]

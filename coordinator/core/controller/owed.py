@@ -9,7 +9,7 @@ from typing import Final
 
 from coordinator.core.commands import AssignShards, Command, StartHandoffs
 from coordinator.core.controller.fleet import Fleet, see
-from coordinator.core.controller.homes import PLANNED_MAX, fitting, homes_for
+from coordinator.core.controller.homes import PLANNED_MAX, chunks, fitting, homes_for
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.poison import homes_for_suspects, suspects_among
@@ -97,7 +97,7 @@ def _place(
             cause=Cause.PLACED,
             at_ms=at_ms,
         )
-        for chunk in _chunks(apart + by_hash + by_load)
+        for chunk in chunks(apart + by_hash + by_load)
     ]
 
 
@@ -149,11 +149,3 @@ def _owed_shards(namespace: NamespaceState) -> Iterator[tuple[Shard, Cause]]:
         target = namespace.executors.get(shard.pin or "")
         if target is not None and namespace.accepts(target) and not namespace.is_emptied(owner):
             yield shard, Cause.PIN
-
-
-def _chunks(placements: list[Placement]) -> Iterator[list[Placement]]:
-    """Placements in commands of bounded size."""
-    while placements:
-        head = fitting(placements)
-        yield head
-        placements = placements[len(head) :]
