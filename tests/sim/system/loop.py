@@ -144,6 +144,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._turns = 0
         self._slept_s = 0.0
         """By the machine's clock; timers know nothing of it."""
+        self._dialled: dict[int, Any] = {}
+        """Transports of sockets that a library connected by itself, by their file number."""
         self.tasks: dict[asyncio.Task[Any], None] = {}
 
     # What the world does with it.
@@ -298,10 +300,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def sock_connect(self, sock: Any, address: Any) -> None:
         """For libraries that connect a socket first: the dialling is done, its transport kept."""
         self._dialled[sock.fileno()] = await self._process.network.dial(self._process, *address)
-
-    @property
-    def _dialled(self) -> dict[int, Any]:
-        return self.__dict__.setdefault("_dialled_by_fileno", {})
 
     async def create_connection(  # type: ignore[override]
         self,
