@@ -21,7 +21,7 @@ from typing import Any, Final, cast
 
 from bench.rows import Bar, Row, lower_is_better, missed, progress, publish
 from bench.snapshots.meter import Meter
-from coordinator.core.commands import AbortHandoffs, Command, Outcome
+from coordinator.core.commands import AbortHandoffs, Command, Outcome, StartHandoffs
 from coordinator.core.controller import Controller
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.namespace import NamespaceState
@@ -166,12 +166,17 @@ def pass_s(fleet: Fleet) -> tuple[float, float, int]:
     began = time.thread_time()
     plan_pass(picture.seats, picture.holdings, Aims(start_gap=0.2, stop_gap=0.1, budget=budget))
     plan_s = time.thread_time() - began
-    total_s, step = 0.0, None
-    while step is None or mind.passing is not None:
+    total_s = 0.0
+    while mind.last_pass is None:
         began = time.thread_time()
         step = controller.step(fleet.state, HEARD_S, 0)
-        total_s += time.thread_time() - began
-    return total_s, plan_s, sum(len(getattr(one, "moves", ())) for one in step.commands)
+        if all(isinstance(one, StartHandoffs) for one in step.commands):
+            total_s += time.thread_time() - began
+            continue
+        for command in step.commands:  # a duty that comes before a pass
+            controller.learn(command, fleet.state.apply(command), fleet.state, HEARD_S)
+    plan = mind.last_pass.plan
+    return total_s, plan_s, 0 if plan is None else len(plan.moves)
 
 
 async def longest_turn_s(fleet: Fleet) -> tuple[float, int]:

@@ -7,6 +7,7 @@ not know how loads are smoothed or packed.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from coordinator.core.commands import Command, RecordLoads
@@ -124,7 +125,7 @@ _SOME: Final = 64
 
 def _some(namespace: NamespaceState) -> list[str]:
     """Names of some shards, over and over where there are fewer."""
-    found = [key for part in namespace.shards.parts for key in list(part)[:1]]
+    found = [key for part in namespace.shards.parts for key in islice(part, 1)]
     return [found[at % len(found)] for at in range(_SOME)] if found else []
 
 

@@ -5,6 +5,7 @@ meanwhile is taken again with the last slice, so that no shard is seen twice or 
 """
 
 from array import array
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import fsum
 from typing import Final
@@ -26,6 +27,10 @@ _SEAT_WORK: Final = 20
 
 _AT_ONCE: Final = 2_000
 """Shards of one executor looked at without a pause: half a millisecond."""
+
+
+_FEW: Final = 256
+"""Names of one executor; a collection comes after some 170 executors: 3 ms for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +87,9 @@ class _Camera:
             fresh += heard
             yield _LOOKS * len(some)
         self._unmeasured[executor] = tuple(unmeasured)
-        # An array and a tuple of strings are nothing to a garbage collection, and a million floats
-        # would take 30 ms to let go of.
+        # A million floats take 30 ms to let go of, in an array nothing.
         self._stacks[executor] = Stack(
-            tuple(keys), array("d", found), fsum(found), max(found, default=0.0)
+            _kept(keys), array("d", found), fsum(found), max(found, default=0.0)
         )
         self._fresh[executor] = fresh
         record, leaving = namespace.executors.get(executor), self._leaving[1].get(executor, 0)
@@ -131,3 +135,11 @@ class _Camera:
         holds.update(dict.fromkeys(namespace.pinned, Hold.PINNED))
         holds.update(dict.fromkeys(namespace.in_flight, Hold.IN_FLIGHT))
         return holds
+
+
+def _kept(keys: list[str]) -> Collection[str]:
+    """Names so that a garbage collection passes over them, which looks at each in a list or tuple.
+
+    A dict of strings alone is nothing to it, but takes longer to make: for few it is not worth it.
+    """
+    return dict.fromkeys(keys) if len(keys) > _FEW else tuple(keys)

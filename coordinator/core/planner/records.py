@@ -4,7 +4,7 @@ They are the planner's own so that it knows nothing of replication, leases or ep
 is load divided by capacity; with capacities of 1 the two are the same.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import fsum
@@ -95,14 +95,14 @@ class Piece:
 class Stack:
     """All shards of one executor: their keys, and beside them their loads."""
 
-    keys: Sequence[str] = ()
+    keys: Collection[str] = ()
     loads: Sequence[float] = ()
     total: float = 0.0
     top: float = 0.0
     """The heaviest one's load."""
 
     @classmethod
-    def of(cls, keys: Sequence[str], loads: Sequence[float]) -> "Stack":
+    def of(cls, keys: Collection[str], loads: Sequence[float]) -> "Stack":
         """A stack and its sums."""
         return cls(keys, loads, fsum(loads), max(loads, default=0.0))
 
