@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 from bench.rows import Bar, Row, lower_is_better, missed, progress, publish
 from bench.snapshots.meter import Meter
 from coordinator.core.commands import AbortHandoffs, Command, Outcome, StartHandoffs
-from coordinator.core.controller import Controller
+from coordinator.core.controller import Controller, Pass
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Aims, finished, plan_pass
@@ -179,6 +179,11 @@ def pass_s(fleet: Fleet) -> tuple[float, float, int]:
     return total_s, plan_s, 0 if plan is None else len(plan.moves)
 
 
+def is_over(last: Pass | None, moves: int) -> bool:
+    """Whether a pass was made and what it planned is carried out."""
+    return last is not None and (last.plan is None or not last.plan.moves or moves > 0)
+
+
 async def longest_turn_s(fleet: Fleet) -> tuple[float, int]:
     """Of the loop during a pass by the leader's own driver, and the moves that it made."""
     clock, replica = ManualClock(), Alone(fleet.state)
@@ -197,7 +202,7 @@ async def longest_turn_s(fleet: Fleet) -> tuple[float, int]:
     meter.take()
     replica.changed()
     async with asyncio.timeout(120):
-        while mind.last_pass is None:  # noqa: ASYNC110 - a pass tells nobody that it is over
+        while not is_over(mind.last_pass, replica.moves):
             await asyncio.sleep(0.01)
     lag = meter.take()
     looking.cancel()
