@@ -202,7 +202,7 @@ async def longest_turn_s(fleet: Fleet) -> tuple[float, int]:
     meter.take()
     replica.changed()
     async with asyncio.timeout(120):
-        while not is_over(mind.last_pass, replica.moves):
+        while not is_over(mind.last_pass, replica.moves):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     lag = meter.take()
     looking.cancel()
