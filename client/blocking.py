@@ -359,7 +359,7 @@ class Executor(_Facade[client.Executor]):
         return self._inner.status
 
     def owned(self, key: str) -> client.Shard | None:
-        """The handle of a shard, if this executor may act on it right now; asks no loop."""
+        """The handle of a shard that has been started, if it may be acted on; asks no loop."""
         return self._inner.owned(key)
 
     def running(self) -> dict[str, int]:

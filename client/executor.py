@@ -168,7 +168,7 @@ class Executor:
         return self._parts.beats.status
 
     def owned(self, key: str) -> Shard | None:
-        """The handle of a shard, if this executor may act on it right now."""
+        """The handle of a shard that has been started, if it may be acted on right now."""
         return self._parts.keeper.owned(key)
 
     def running(self) -> dict[str, int]:

@@ -198,9 +198,9 @@ class ShardKeeper:
                     self.feed(TimePassed())
 
     def owned(self, key: str) -> Shard | None:
-        """The handle of a shard that may be acted on now."""
+        """The handle of a shard that has been started and may be acted on now."""
         tenure = self._tenures.get(key)
-        if tenure is None or tenure.handle is None:
+        if tenure is None or tenure.handle is None or not tenure.is_started:
             return None
         return tenure.handle if tenure.handle.may_act() else None
 
@@ -293,6 +293,7 @@ class ShardKeeper:
             del self._tenures[tenure.key]
         if error is None and was_begun:
             tenure.was_prepared = True
+            tenure.is_started = callback is self._callbacks.on_start
         self._end(CallbackEnded(tenure.key, error, was_begun))
 
     async def _stop(self, tenure: Tenure) -> None:

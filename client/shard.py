@@ -81,6 +81,7 @@ class Tenure:
         "epoch",
         "handle",
         "is_granted",
+        "is_started",
         "key",
         "lease",
         "meter",
@@ -92,6 +93,7 @@ class Tenure:
         self.epoch = epoch
         self.lease = lease  # of the incarnation under which the shard was started
         self.is_granted = False  # from the start of the shard to the beginning of its stop
+        self.is_started = False  # its start has ended well
         self.ends_at = math.inf  # earlier than the lease when a release of the shard is overdue
         self.was_prepared = False
         self.meter = LoadMeter(now)

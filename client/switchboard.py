@@ -60,15 +60,22 @@ class Switchboard:
         """The handle of a shard that may be acted on here, waited for while it is on its way.
 
         For calls that somebody else has sent on to us: they are not sent on again. Raises
-        `Misdirected` when the shard is not here within the time.
+        `Misdirected` when the shard is not here within the time, and at once when the table says
+        that it is somebody else's, or will be.
         """
         ends_at, look_s = self._clock() + timeout_s, _LOOK_S
         while (shard := self._executor.owned(key)) is None:
-            if self._clock() >= ends_at:
+            if self._clock() >= ends_at or not self._is_coming(key):
                 raise errors.Misdirected(f"shard {key!r} is not on {self._executor.name!r}")
             await asyncio.sleep(min(look_s, max(0.0, ends_at - self._clock())))
             look_s = min(look_s * 2, _LOOK_MAX_S)
         return shard
+
+    def _is_coming(self, key: str) -> bool:
+        owner, name = self._router.owner(key), self._executor.name
+        if owner is None:
+            return True  # whoever asks us has a table that is newer than ours
+        return (owner.moving_to or owner.executor) == name
 
     async def call(
         self,

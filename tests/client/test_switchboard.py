@@ -156,10 +156,42 @@ async def test_what_was_sent_on_is_not_sent_on_again(peers):
             await b.switchboard.owned("orders")
         await cluster.operator().unpin_shard("test", "orders")
         moved = asyncio.create_task(cluster.move("orders", "b"))
+        await cluster.advance(0.1)
+        assert b.executor.owned("orders") is None
         shard = await b.switchboard.owned("orders", timeout_s=2)
         assert shard.may_act()
         await moved
         assert a.executor.owned("orders") is None
+
+
+async def test_a_shard_is_not_served_before_its_start_has_ended(peers):
+    async with LocalCluster() as cluster, Process(cluster, "a", peers, start_s=0.5) as a:
+        await cluster.declare("orders")
+        assert cluster.owners() == {"orders": "a"}
+        assert a.executor.owned("orders") is None
+        assert a.switchboard.find("orders") is None
+        began_at = cluster.now()
+        assert (await a.ask("orders"))[0] == "a"
+        assert 0.4 < cluster.now() - began_at < 0.8
+
+
+async def test_who_has_let_a_shard_go_refuses_at_once(peers):
+    """Not after having waited for it to come back: that would be the pause of every move."""
+    async with (
+        LocalCluster() as cluster,
+        Process(cluster, "a", peers) as a,
+        Process(cluster, "b", peers, start_s=0.3) as b,
+    ):
+        await cluster.place({"orders": "a"})
+        await cluster.operator().unpin_shard("test", "orders")
+        moved = asyncio.create_task(cluster.move("orders", "b"))
+        await cluster.until(lambda: not a.executor.owned("orders"))
+        began_at = cluster.now()
+        with pytest.raises(Misdirected):
+            await a.switchboard.owned("orders", timeout_s=5)
+        assert cluster.now() == began_at
+        assert (await b.switchboard.owned("orders", timeout_s=5)).may_act()
+        await moved
 
 
 async def test_what_a_call_raises_is_raised_and_ends_it(peers):
