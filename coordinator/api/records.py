@@ -74,7 +74,8 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     labels: Annotated[dict[str, str], Meta(max_length=32)] = {}
     process: ProcessSignals | None = None
     shards: dict[str, HeldShard] | None = None
-    """All that is held now; omitted means unchanged."""
+    """All that is held now; omitted means unchanged. While claims are taken who omits it is not
+    renewed before it has told this leader (503 `recovering`)."""
     last_held: dict[ShardName, Epoch] = {}
     """Shards that were given up because the lease was lost, with their epochs."""
 

@@ -79,11 +79,40 @@ def beat(executor: str = "e1", sequence: int = 1, **changes: object) -> Beat:
     return replace(first, **changes)  # type: ignore[arg-type]
 
 
+def forced(state: ClusterState) -> ClusterState:
+    """As a survivor goes on: a claim window over the table that it had."""
+    force = c.ForceNewCluster(cluster_id="c2", former_id="cluster", epoch_base=1 << 40, at_ms=AT_MS)
+    applied(state, force)
+    return state
+
+
 def report(**loads: float | None) -> dict[str, Held]:
     return {key.removeprefix("s"): Held(1, load) for key, load in loads.items()}
 
 
 # -- judging heartbeats ------------------------------------------------------------------------
+
+
+def test_in_a_window_nobody_is_renewed_who_leaves_out_what_it_holds_before_it_said_it() -> None:
+    state = forced(fleet(1, 1))
+    mind = begun(state)
+    unsaid = mind.judge(space(state), beat())
+    assert isinstance(unsaid, c.Refused)
+    assert unsaid.reason is Reason.RECOVERING
+    said = beat(shards={"0": Held(epoch(state), None)})
+    assert mind.judge(space(state), said) is None
+    assert mind.hear(space(state), said)
+    assert mind.judge(space(state), beat(sequence=2)) is None
+    assert begun(fleet(1, 1)).judge(space(fleet(1, 1)), beat()) is None
+
+
+def test_in_a_window_a_process_that_has_just_started_holds_nothing_without_saying_so() -> None:
+    state = forced(fleet(1, 0))
+    mind = begun(state)
+    first = beat(joining=True)
+    assert mind.judge(space(state), first) is None
+    assert mind.hear(space(state), first)
+    assert mind.judge(space(state), beat(sequence=2)) is None
 
 
 def test_a_heartbeat_of_the_incarnation_on_record_may_be_acknowledged() -> None:

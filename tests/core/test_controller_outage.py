@@ -543,3 +543,17 @@ def test_an_outage_right_after_leases_were_made_longer_is_held_back_as_well() ->
     assert is_holding(world)
     world.run(12 * LEASE_S)
     assert world.moved(since) == []
+
+
+def test_whoever_was_silent_only_did_not_crash_and_does_not_hide_a_storm_that_follows() -> None:
+    world = fleet()
+    cut_off(world, *names(1, 6))
+    world.run(2 * BOUND_S)
+    assert is_holding(world)
+    heal(world, *names(1, 6))
+    world.run(BOUND_S)
+    for name in names(1, 6):
+        world.members[name].die(world.now)
+        world.members[name].restart(is_proven_dead=True)
+    world.run(5)
+    assert not world.space.struck

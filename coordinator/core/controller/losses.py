@@ -25,7 +25,9 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     _adopt_unknown(namespace, mind, now)
     commands: list[Command] = []
     gone: list[tuple[Executor, CloseCause]] = []
-    expired = mind.leases.expired(now)
+    expired = [
+        one for one in mind.leases.expired(now) if not _is_spared(namespace, mind, *one, now)
+    ]
     for executor, incarnation in expired:
         # All of them before any is weighed for good: together they may be a storm.
         weight_of(namespace, mind, executor, incarnation, now)
@@ -42,10 +44,6 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
                 )
             )
         elif record is not None and record.incarnation == incarnation:
-            # One whose end was proposed before the alarm is not renewed until its outcome is known.
-            is_closing = mind.leases.is_closing(executor, incarnation)
-            if is_withheld(namespace, mind, record, now) and not is_closing:
-                continue
             if record.predecessor is None:
                 cause = CloseCause.EVICTED if record.evicted else CloseCause.EXPIRED
                 gone.append((record, cause))
@@ -64,6 +62,22 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
             for record, cause in gone
         ]
     return commands
+
+
+def _is_spared(
+    namespace: NamespaceState, mind: Mind, executor: str, incarnation: str, now: float
+) -> bool:
+    """Whether the guard lets it keep its shards: then nothing has ended, and it did not crash.
+
+    One whose end was proposed before the alarm is not renewed until its outcome is known.
+    """
+    record = namespace.executors.get(executor)
+    return (
+        record is not None
+        and record.incarnation == incarnation
+        and is_withheld(namespace, mind, record, now)
+        and not mind.leases.is_closing(executor, incarnation)
+    )
 
 
 def _within_a_step(

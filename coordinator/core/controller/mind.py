@@ -163,6 +163,8 @@ class Mind:
         seen = self.sequences.get((beat.executor, beat.incarnation))
         if seen is not None and beat.sequence < seen:
             return Refused(Reason.STALE_SEQUENCE, f"sequence {beat.sequence} after {seen} was seen")
+        if namespace.info.window is not None and self._is_unsaid(beat):
+            return Refused(Reason.RECOVERING, "name all shards that are held: claims are taken")
         if record.profile != beat.profile:
             return Need.UPDATE
         return Need.CLAIM if self.claims.owed(namespace, beat) else None
@@ -182,10 +184,20 @@ class Mind:
         if beat.process is not None:
             self.loads.observe_process(beat.executor, beat.process)
         if beat.shards is None:
+            if beat.joining:
+                self.reported.setdefault(beat.executor, frozenset())
             self.strays.unchanged(beat.executor, beat.received_at)
         elif not is_repeated:
             self._fold(namespace, beat)
         return True
+
+    def _is_unsaid(self, beat: Beat) -> bool:
+        """Whether it holds what it held, and nobody told this leader what that is.
+
+        Renewed in a claim window it could go on with what others are given at the window's end. A
+        process that has just started holds nothing.
+        """
+        return beat.shards is None and not beat.joining and beat.executor not in self.reported
 
     def _fold(self, namespace: NamespaceState, beat: Beat) -> None:
         shards = beat.shards or {}
