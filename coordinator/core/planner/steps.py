@@ -177,8 +177,6 @@ def _is_long_way(
     apart = one.apart
     for load in reversed(shelf.loads[max(0, at + 1 - _WAY_REACH) : at + 1]):
         board.work += 1
-        if apart <= 0.0:
-            break
         gained += load * (2.0 * apart - load * one.inverse)
         cost += 1.0 + pricing.load_cost * load / pricing.load_mean
         apart -= load / board.capacities[one.source]
