@@ -287,6 +287,7 @@ class ShardKeeper:
             self.observe_lease()
             was_begun = self.machine.is_wanted(tenure.key)
             error = await error_of_call(callback, self._handle(tenure)) if was_begun else None
+        self.observe_lease()  # while there is a tenure: the loss may revoke it
         if error is not None or not was_begun:
             tenure.is_granted = False
         if error is not None or (not was_begun and not tenure.was_prepared):
@@ -294,15 +295,12 @@ class ShardKeeper:
         if error is None and was_begun:
             tenure.was_prepared = True
             tenure.is_started = callback is self._callbacks.on_start
-        self._end(CallbackEnded(tenure.key, error, was_begun))
+        self.feed(CallbackEnded(tenure.key, error, was_begun))
 
     async def _stop(self, tenure: Tenure) -> None:
         async with self._stop_turns:
             self.observe_lease()
             error = await error_of_call(self._callbacks.on_stop, self._handle(tenure))
-        del self._tenures[tenure.key]
-        self._end(CallbackEnded(tenure.key, error))
-
-    def _end(self, event: CallbackEnded) -> None:
         self.observe_lease()
-        self.feed(event)
+        del self._tenures[tenure.key]
+        self.feed(CallbackEnded(tenure.key, error))

@@ -83,6 +83,23 @@ async def test_a_callback_that_blocks_the_loop_forfeits_the_lease_and_hears_so_f
         await until(lambda: len(one.running()) == 5)
 
 
+async def test_a_start_that_blocks_the_loop_past_the_lease_and_then_fails_is_tried_again(seam):
+    states, tries = [], []
+
+    async def start(shard):
+        tries.append(shard.key)
+        if len(tries) == 1:
+            time.sleep(3 * LEASE_S)  # noqa: ASYNC251 - the very fault
+            raise OSError("the disk is slow, and then full")
+
+    async with seam.executor(
+        leave_timeout_s=0.2, on_start=start, on_stop=lambda _: None, on_lease=states.append
+    ) as one:
+        await until(lambda: len(one.running()) == 2)
+        assert LeaseState.LOST in states
+    assert len(tries) == 3
+
+
 @pytest.mark.parametrize("what", ["stop", "loads"])
 async def test_no_other_kind_of_callback_comes_before_the_word_of_the_loss(seam, what):
     log = Log()
