@@ -86,6 +86,8 @@ class AssignmentPolls:
         finally:
             poll.cancel()
             await asyncio.gather(poll, return_exceptions=True)
+        if not poll.cancelled():
+            poll.result()  # a fault of ours ends the executor, as in every other of its tasks
 
     async def _poll_once(self, incarnation: str, after: Cursor | None) -> None:
         wait_s = 0.0 if after is None else POLL_WAIT_S

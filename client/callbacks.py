@@ -30,6 +30,12 @@ def is_async(function: Callable[..., object]) -> bool:
     )
 
 
+def is_being_ended() -> bool:
+    """Whether somebody cancels the task that runs; if not, a CancelledError is user code's own."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def end_tasks(tasks: Iterable[asyncio.Task[None]]) -> None:
     """Cancel tasks and wait until they have ended, but not for ever: user code may refuse."""
     left = set(tasks)
@@ -60,9 +66,8 @@ async def error_of_call(
     try:
         await called(function, *args, **kwargs)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise  # we are being ended, not the callback by itself
+        if is_being_ended():
+            raise
         return "CancelledError: the callback cancelled itself"
     except Exception as error:  # noqa: BLE001 - whatever user code raises is its outcome
         _log.exception("callback_failed callback=%s", getattr(function, "__name__", function))

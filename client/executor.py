@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from client import errors
 from client.bodies import ShardBodies, ShardBody
-from client.callbacks import end_tasks, is_async
+from client.callbacks import end_tasks, is_async, is_being_ended
 from client.clock import lease_now_s
 from client.connection import Connection
 from client.keeper import ShardCallback
@@ -82,7 +82,7 @@ class Executor:
     _failure: BaseException | None = None
     _has_cancelled_body = False
     _is_inside = False
-    _has_left = False
+    _is_leaving = False  # and stays so
 
     def __init__(
         self,
@@ -137,6 +137,7 @@ class Executor:
         self._on_lease: Final = _plain(on_lease)
         self._tasks: list[asyncio.Task[None]] = []
         self._has_failed: Final = asyncio.Event()
+        self._has_left: Final = asyncio.Event()
         self._farewell: Final = Farewell(
             self._profile,
             self._parts,
@@ -223,24 +224,30 @@ class Executor:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if not self._has_left:
-            await self._leave(self._back_within_s)
+        await self._leave_once(self._back_within_s)
         self._raise_failure(error)
 
     async def leave(self, *, back_within_s: float | None = None) -> None:
         """Leave now instead of at the end of the body; not from within a callback.
 
-        `back_within_s` takes the place of the executor's own. Leaving twice is leaving once.
+        `back_within_s` takes the place of the executor's own. Leaving twice is leaving once:
+        whoever comes second, the end of the body too, waits for the first to be through.
         """
-        if self._has_left or not self._is_inside:
+        if not self._is_inside and not self._is_leaving:
             return
-        await self._leave(self._back_within_s if back_within_s is None else back_within_s)
+        await self._leave_once(self._back_within_s if back_within_s is None else back_within_s)
         if self._failure is not None:
             raise self._failure
 
-    async def _leave(self, back_within_s: float | None) -> None:
-        self._is_inside, self._has_left = False, True
-        await self._take_leave(self._farewell.go(back_within_s))
+    async def _leave_once(self, back_within_s: float | None) -> None:
+        if self._is_leaving:
+            await self._has_left.wait()
+            return
+        self._is_inside, self._is_leaving = False, True
+        try:
+            await self._take_leave(self._farewell.go(back_within_s))
+        finally:
+            self._has_left.set()
 
     async def _take_leave(self, stops: Coroutine[object, object, None]) -> None:
         """Stop what runs, deregister, and end the tasks behind it."""
@@ -301,7 +308,7 @@ class Executor:
             return
         try:
             self._on_lease(state)
-        except Exception:  # noqa: BLE001 - whatever user code raises must not break what told it
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - must not break what told it
             _log.exception("callback_failed callback=on_lease state=%s", state.value)
 
     # ----------------------------------------------------------------------------- failures
@@ -315,6 +322,10 @@ class Executor:
             await work
         except Exception as error:  # noqa: BLE001 - an executor whose task died must not go on
             self._fail(error)
+        except asyncio.CancelledError:
+            if is_being_ended():
+                raise
+            self._fail(RuntimeError("a task of the executor was cancelled by what it called"))
 
     def _fail(self, error: Exception) -> None:
         """End the executor: nothing may be acted on from here on."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from client import calls, errors
+from client.callbacks import is_being_ended
 from client.clock import lease_now_s
 from client.connection import NOT_MODIFIED, Connection, decoded_answer
 from client.lifecycle import Cursor
@@ -209,7 +210,9 @@ class Router:
                 self._failures = 0
             except errors.ShardCoordinatorError as error:
                 await self._failed(error)
-            except Exception as error:  # noqa: BLE001 - see below
+            except (Exception, asyncio.CancelledError) as error:
+                if is_being_ended():
+                    raise
                 # A fault of ours, or of `on_change`: routing goes on, the table counts as stale.
                 _log.exception("routing_broke namespace=%s", self._namespace)
                 await self._failed(errors.BadAnswer(f"{type(error).__name__}: {error}"))

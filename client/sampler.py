@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from client.callbacks import called
+from client.callbacks import called, is_being_ended
 from client.shard import LOAD_MAX
 
 LoadsCallback = Callable[[], Awaitable[Mapping[str, float]] | Mapping[str, float]]
@@ -39,6 +39,8 @@ class LoadSampler:
             try:
                 found = await called(self._loads)
                 self._newest = {k: float(v) for k, v in found.items() if 0.0 <= v <= LOAD_MAX}
-            except Exception:  # noqa: BLE001 - whatever user code raises costs news only
+            except (Exception, asyncio.CancelledError):  # whatever user code raises costs news only
+                if is_being_ended():
+                    raise
                 _log.exception("loads_failed")
             await asyncio.sleep(interval_s() / 2)

@@ -4,6 +4,7 @@ Decides what is measured and over which time. CPU is a figure for people; how la
 how much waits are what tells a full process from a busy one, since CPU stops rising at its cap.
 """
 
+import asyncio
 import logging
 import math
 import time
@@ -60,7 +61,7 @@ class Signals:
             return None
         try:
             waiting = float(self._backlog())
-        except Exception:  # noqa: BLE001 - see above
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - see above
             _log.exception("backlog_failed")
             return None
         return waiting if math.isfinite(waiting) and waiting >= 0.0 else None

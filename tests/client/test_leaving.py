@@ -63,6 +63,23 @@ async def test_an_executor_may_leave_before_its_body_ends(seam, diary):
     await executor.leave()
 
 
+async def test_a_body_that_ends_while_somebody_leaves_waits_until_that_is_through(seam, diary):
+    async def stop(shard):
+        await asyncio.sleep(0.2)
+        diary.note("e1", "stopped", shard)
+
+    seam.assign(a=(5, "run"))
+    async with seam.executor(diary, on_stop=stop, leave_timeout_s=5.0) as executor:
+        await until(executor.running)
+        seam.assign()
+        leaving = asyncio.create_task(executor.leave())
+        await until(lambda: not diary.shards["e1", "a"].may_act())
+    # Whoever ends with the body, the process say, must not cut a stop short.
+    assert diary.of("a") == [("e1", "start"), ("e1", "stopped")]
+    assert len(seam.left) == 1
+    await leaving
+
+
 async def test_user_code_that_does_not_let_itself_be_cancelled_does_not_hold_up_leaving(
     seam, diary, caplog
 ):
