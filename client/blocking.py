@@ -26,6 +26,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 import client
 from client.bodies import ShardBody
+from client.forks import give_up_in_child
 from client.table import Owner
 from client.views import EventsPage, ShardView
 
@@ -33,9 +34,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 
-# How long a waiting main thread stays deaf to signals on systems where a lock cannot be
-# interrupted (Windows); elsewhere a signal ends the wait at once.
-_SIGNAL_LOOK_S: Final = 0.5
+# A signal's handler runs at once, but ends no wait for a lock, and may set no event that the thread
+# it interrupts is just waiting for: so the main thread looks this often for what it has noted.
+_SIGNAL_LOOK_S: Final = 0.1
 
 
 class ForkedError(RuntimeError):
@@ -46,7 +47,9 @@ class _Loop:
     """An event loop in a daemon thread, for as long as the process lives."""
 
     def __init__(self) -> None:
-        self.pid: Final = os.getpid()
+        self._pid: Final = os.getpid()
+        self.is_forked = False  # this is a child's copy, without the thread
+        give_up_in_child(self, _Loop._mark)
         self._loop: Final = asyncio.new_event_loop()
         self._thread: Final = threading.Thread(
             target=self._loop.run_forever, name="shard-coordinator", daemon=True
@@ -55,16 +58,26 @@ class _Loop:
 
     def start(self, work: Coroutine[Any, Any, R]) -> concurrent.futures.Future[R]:
         """Begin some work on the loop."""
-        if os.getpid() != self.pid:
+        try:
+            self.require_here()
+        except ForkedError:
             work.close()
-            raise ForkedError(
-                f"made in process {self.pid} and used in process {os.getpid()}: threads do not"
-                " survive a fork. Create this object after the fork, in the worker process"
-            )
+            raise
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this would wait for itself: use `client`, not `client.blocking`")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def require_here(self) -> None:
+        """Raise `ForkedError` in a process that was forked since."""
+        if self.is_forked:
+            raise ForkedError(
+                f"made in process {self._pid} and used in process {os.getpid()}: threads do not"
+                " survive a fork. Create this object after the fork, in the worker process"
+            )
+
+    def _mark(self) -> None:
+        self.is_forked = True
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Do some work on the loop and wait for it."""
@@ -84,7 +97,7 @@ def _loop() -> _Loop:
     """The loop of this process."""
     global _current  # noqa: PLW0603 - one per process is what this module is for
     with _guard:
-        if _current is None or _current.pid != os.getpid():
+        if _current is None or _current.is_forked:
             _current = _Loop()
         return _current
 
@@ -102,6 +115,12 @@ class _Facade(Generic[A]):
     def __init__(self, make: Callable[[], A]) -> None:
         self._on: Final = _loop()
         self._inner: Final = self._on.run(_called(make))
+
+    @property
+    def _here(self) -> A:
+        """What is behind this object. A forked copy of it would answer, but learn nothing more."""
+        self._on.require_here()
+        return self._inner
 
 
 async def _next(items: AsyncIterator[R]) -> R:
@@ -230,7 +249,7 @@ class Router(_Facade[client.Router]):
 
     def owner(self, key: str) -> Owner | None:
         """The owner of a shard as of the last answer; None when the table knows none."""
-        return self._inner.owner(key)
+        return self._here.owner(key)
 
     def owners(self) -> dict[str, Owner]:
         """Every shard that has an owner, in a mapping of its own."""
@@ -238,25 +257,25 @@ class Router(_Facade[client.Router]):
 
     def is_parked(self, key: str) -> bool:
         """Whether nobody may run the shard until an operator says so."""
-        return self._inner.is_parked(key)
+        return self._here.is_parked(key)
 
     def __len__(self) -> int:
-        return len(self._inner)
+        return len(self._here)
 
     @property
     def is_ready(self) -> bool:
         """Whether a table has been received at all."""
-        return self._inner.is_ready
+        return self._here.is_ready
 
     @property
     def is_stale(self) -> bool:
         """Whether the table may be behind: no node has confirmed it lately."""
-        return self._inner.is_stale
+        return self._here.is_stale
 
     @property
     def age_s(self) -> float:
         """Seconds since a node confirmed the table; infinite before the first."""
-        return self._inner.age_s
+        return self._here.age_s
 
 
 class Executor(_Facade[client.Executor]):
@@ -310,6 +329,7 @@ class Executor(_Facade[client.Executor]):
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the executor was ended by the coordinator; False when the time is over."""
+        self._on.require_here()  # nobody would ever wake us
         return self._has_ended.wait(timeout_s)
 
     def run_until_signalled(
@@ -327,7 +347,8 @@ class Executor(_Facade[client.Executor]):
                 pass
         finally:
             for which, handler in before.items():
-                signal.signal(which, handler)
+                # None: it was not Python's, and cannot be put back.
+                signal.signal(which, signal.SIG_DFL if handler is None else handler)
         return received[0] if received else None
 
     def shard(self, function: ShardBody) -> ShardBody:
@@ -341,26 +362,26 @@ class Executor(_Facade[client.Executor]):
     @property
     def name(self) -> str:
         """The stable name of this executor."""
-        return self._inner.name
+        return self._here.name
 
     @property
     def incarnation(self) -> str:
         """The incarnation that is current."""
-        return self._inner.incarnation
+        return self._here.incarnation
 
     @property
     def lease_state(self) -> client.LeaseState:
         """CONNECTED, SUSPENDED, LOST or CONTINUED."""
-        return self._inner.lease_state
+        return self._here.lease_state
 
     @property
     def status(self) -> str:
         """How the coordinator sees this executor: active, cordoned, draining or drained."""
-        return self._inner.status
+        return self._here.status
 
     def owned(self, key: str) -> client.Shard | None:
         """The handle of a shard that has been started, if it may be acted on; asks no loop."""
-        return self._inner.owned(key)
+        return self._here.owned(key)
 
     def running(self) -> dict[str, int]:
         """The shards that were started and have not ended stopping, with their epochs."""

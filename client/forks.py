@@ -5,12 +5,15 @@ heartbeat, but its copy of a handle would still say `may_act()`. Decides nothing
 something to give up registers here.
 """
 
+import logging
 import os
 import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+_log: Final = logging.getLogger(__name__)
 
 _owners: Final[weakref.WeakKeyDictionary[Any, Callable[[Any], object]]] = (
     weakref.WeakKeyDictionary()
@@ -24,7 +27,10 @@ def give_up_in_child(owner: T, act: Callable[[T], object]) -> None:
 
 def _in_child() -> None:
     for owner, act in list(_owners.items()):
-        act(owner)
+        try:
+            act(owner)
+        except Exception:  # noqa: BLE001 - whatever one meets, the others give up too
+            _log.exception("not_given_up_in_child owner=%r", owner)
 
 
 if hasattr(os, "register_at_fork"):

@@ -156,11 +156,23 @@ async def test_a_forked_child_makes_its_own_and_the_parents_go_on(cluster):
 
         before = blocking.Operator([sys.argv[1]])
         before.namespaces()
+        router = blocking.Router([sys.argv[1]], namespace="any")
+        executor = blocking.Executor([sys.argv[1]], namespace="any", name="e",
+                                     on_start=print, on_stop=print)
+        # Those that ask no loop would answer in the child, and never hear of a change.
+        asked = [before.namespaces, lambda: router.owner("a"), lambda: router.is_stale,
+                 lambda: len(router), lambda: executor.lease_state, lambda: executor.owned("a"),
+                 executor.wait]
         if os.fork() == 0:
-            try:
-                before.namespaces()
-            except blocking.ForkedError as error:
-                print("child:", error, flush=True)
+            refused = 0
+            for ask in asked:
+                try:
+                    ask()
+                except blocking.ForkedError as error:
+                    refused += 1
+                    text = error
+            print("child:", text, flush=True)
+            print("refused:", refused == len(asked), flush=True)
             with blocking.Operator([sys.argv[1]]) as own:
                 print("own:", len(own.namespaces()) > 0, flush=True)
             os._exit(0)
@@ -171,7 +183,7 @@ async def test_a_forked_child_makes_its_own_and_the_parents_go_on(cluster):
         cluster.endpoints[0],
     )
     assert told[0].startswith("child: made in process")
-    assert told[1:3] == ["own: True", "parent: True"]
+    assert told[1:4] == ["refused: True", "own: True", "parent: True"]
 
 
 async def test_a_signal_ends_the_body_of_a_worker_which_then_hands_over(cluster, namespace):

@@ -1,7 +1,10 @@
 """A forked child has a copy of everything and may act on nothing."""
 
+import os
 import subprocess
 import sys
+
+from client.forks import give_up_in_child
 
 FORKS = """
 import asyncio, os, sys
@@ -30,3 +33,26 @@ sys.exit(asyncio.run(main()))
 def test_a_forked_child_may_act_on_nothing():
     done = subprocess.run([sys.executable, "-c", FORKS], timeout=30, check=False)
     assert done.returncode == 0
+
+
+class Owner:
+    def __init__(self):
+        self.has_given_up = False
+
+    def give_up(self):
+        self.has_given_up = True
+
+    def fail(self):
+        raise OSError("it cannot be closed")
+
+
+def test_one_that_cannot_give_up_keeps_no_other_from_it():
+    stuck, other = Owner(), Owner()
+    give_up_in_child(stuck, Owner.fail)
+    give_up_in_child(other, Owner.give_up)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if other.has_given_up else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert not other.has_given_up
