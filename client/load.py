@@ -115,6 +115,8 @@ class LoadRecorder:
     def _made(self, name: _Name) -> Busy:
         if len(self._handles) >= HANDLES_MAX:
             self._handles.clear()  # open sections hold their own handle
+            with self._lock:
+                self._keep()  # or handles with time pile up where nobody takes
         handle = self._handles[name] = Busy(self, name)
         return handle
 
@@ -126,14 +128,17 @@ class LoadRecorder:
     def take(self, namespace: str) -> dict[str, float]:
         """CPU seconds by shard key since this namespace was taken last; "" is anyone's."""
         with self._lock:
-            for (owner, key), cpu_s in self._close().shares.items():
-                kept = self._kept.setdefault(owner, {})
-                if key in kept or len(kept) < HANDLES_MAX:  # or nobody takes this namespace
-                    kept[key] = kept.get(key, 0.0) + cpu_s
+            self._keep()
             taken = self._kept.pop(namespace, {})
             for key, cpu_s in self._kept.pop("", {}).items():
                 taken[key] = taken.get(key, 0.0) + cpu_s
             return taken
+
+    def _keep(self) -> None:
+        for (owner, key), cpu_s in self._close().shares.items():
+            kept = self._kept.setdefault(owner, {})
+            if key in kept or len(kept) < HANDLES_MAX:  # nobody takes this namespace
+                kept[key] = kept.get(key, 0.0) + cpu_s
 
     def _close(self) -> Window:
         now, cpu_s = self._clock(), self._cpu_clock()

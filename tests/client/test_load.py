@@ -134,6 +134,17 @@ def test_handles_and_what_nobody_takes_are_bounded(monkeypatch):
     assert len(hands.recorder._kept["nobody"]) == 3
 
 
+def test_sections_are_bounded_where_nobody_takes_and_no_load_of_the_first_is_lost(monkeypatch):
+    monkeypatch.setattr("client.load.HANDLES_MAX", 3)
+    hands = Hands()
+    for number in range(20):
+        with hands.recorder.busy(f"s{number}", "jobs"):
+            hands.work(1.0, 1.0)
+    assert len(hands.recorder._handles) <= 3
+    assert len(hands.recorder._busy) <= 3
+    assert hands.recorder.take("jobs") == pytest.approx({"s0": 1.0, "s1": 1.0, "s2": 1.0})
+
+
 async def test_tasks_that_interleave_on_one_loop_share_by_the_time_they_were_open():
     hands = Hands()
 
