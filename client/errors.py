@@ -55,7 +55,7 @@ class ShardCoordinatorError(Exception):
     def __str__(self) -> str:
         """Reason and detail in one line."""
         fields = "; ".join(f"{path}: {message}" for path, message in self.errors)
-        text = f"{self.detail} ({fields})" if fields else self.detail
+        text = self.detail if fields in self.detail else f"{self.detail} ({fields})"
         return f"{self.reason}: {text}" if self.reason else text
 
 

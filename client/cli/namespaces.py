@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from client import calls
+from client import calls, views
 from client.cli import output
 from client.cli.session import Session, command
 
@@ -78,7 +78,15 @@ async def create(
         shard_count,
         parsed_policy(settings) or None,
     )
-    await session.change(call, "namespace", f"namespace {name} is there")
+    await session.change(call, "namespace", _told)
+
+
+def _told(view: views.NamespaceView) -> str:
+    there = f"namespace {view.namespace} is there"
+    if not view.recovering:
+        return there
+    lease = f"{view.policy.lease_ttl_s:g} s"
+    return f"{there}; nobody is placed for one lease ({lease}), as somebody may hold shards of it"
 
 
 @command(namespace, "update", is_change=True)

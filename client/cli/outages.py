@@ -2,7 +2,7 @@
 
 import click
 
-from client import calls
+from client import calls, views
 from client.cli.session import Session, command
 
 
@@ -22,4 +22,10 @@ async def status(session: Session) -> None:
 async def proceed(session: Session, reason: str) -> None:
     """Give up the executors that are silent now; it holds for this outage only."""
     call = calls.proceed_mass_failure(session.namespace, reason)
-    await session.change(call, "state", f"{session.namespace} goes on without who is silent")
+    await session.change(call, "state", _told)
+
+
+def _told(view: views.MassFailureView) -> str:
+    if view.state == "none":
+        return f"no mass failure is on in {view.namespace}: nobody was given up"
+    return f"{view.given_up} silent executors of {view.namespace} are given up"

@@ -72,7 +72,7 @@ class Session:
         """Print one item."""
         say(output.shown(await self.fetch(call), name, self.settings.output))
 
-    async def change(self, call: Call[T], name: str, done: str) -> T | None:
+    async def change(self, call: Call[T], name: str, done: str | Callable[[T], str]) -> T | None:
         """Make a change, or check it; says on standard error what was done.
 
         With `-o table` that is all, so that scripts are not given a table they did not ask for.
@@ -82,7 +82,7 @@ class Session:
             return None
         response = await self.operator.connection.fetch(call, timeout_s=self.settings.timeout_s)
         answer = decoded_answer(call, response)
-        note(done)
+        note(done if isinstance(done, str) else done(answer))
         if response.body and self.settings.output != "table":
             say(output.shown(response.body, name, self.settings.output))
         return answer

@@ -101,11 +101,10 @@ def _simple(
         await session.change(call, "key", f"{target} {done}")
 
     body.__doc__ = text
+    # A default of None would count as given.
+    default: dict[str, Any] = {} if needs_reason else {"default": ""}
     reason = click.option(
-        "--reason",
-        required=needs_reason,
-        default=None if needs_reason else "",
-        help="Why; it is kept and shown.",
+        "--reason", required=needs_reason, help="Why; it is kept and shown.", **default
     )
     command(shard, verb, is_change=True)(_target(reason(body)))
 

@@ -258,6 +258,15 @@ async def test_shards_are_declared_listed_moved_pinned_and_parked(
         assert (await shardctl("shard", "undrain", "a")).status == 0
 
 
+async def test_parking_a_shard_wants_a_reason(shardctl, operator, namespace):
+    await operator.declare_shards(namespace, ["a"])
+    refused = await shardctl("shard", "drain", "a")
+    assert refused.status == faults.USAGE
+    assert "--reason" in refused.err
+    assert (await operator.shard(namespace, "a")).parked is None
+    assert (await shardctl("shard", "unpin", "a")).status == faults.DONE
+
+
 async def test_all_pages_of_shards_are_one_list(shardctl, monkeypatch):
     await shardctl("shard", "declare", *(f"k{number}" for number in range(7)))
     monkeypatch.setattr("client.cli.shards.PAGE_LIMIT", 3)
@@ -321,7 +330,9 @@ async def test_events_are_listed_and_filtered(shardctl, operator, namespace):
     assert (await shardctl("events", "list", "--executor", "e9")).out == ""
     odd = await shardctl("events", "list", "--kind", "odd")
     assert odd.status == faults.REFUSED
-    assert "executor_lost" in odd.err
+    assert odd.err.count("executor_lost") == 1
+    await shardctl("executor", "drain", "--hostname", "h7", "--reason", "kernel")
+    assert "h7" in (await shardctl("events", "list", "--kind", "drain_started")).lines[-1].split()
     endless = await shardctl("events", "list", "--watch", "-o", "json")
     assert endless.status == faults.USAGE
 
@@ -358,7 +369,12 @@ async def test_a_mass_failure_is_shown_warned_of_and_proceeded_with(shardctl):
     assert ["state", "none"] in [line.split() for line in quiet.lines]
     done = await shardctl("mass-failure", "proceed", "--reason", "rack 4")
     assert done.status == 0
-    assert "goes on without who is silent" in done.err
+    assert "no mass failure is on in" in done.err
+    told = ok({"namespace": "jobs", "state": "proceeded", "given_up": 3})
+    async with serving(told) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "mass-failure", "proceed", "--reason", "x")
+        done = await asyncio.to_thread(run, *words)
+    assert done.err == "3 silent executors of jobs are given up\n"
     assert (await shardctl("mass-failure", "proceed")).status == faults.USAGE
     would = await shardctl("mass-failure", "proceed", "--reason", "x", "--dry-run")
     assert "would give up 0 silent executors" in would.err
