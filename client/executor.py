@@ -136,8 +136,7 @@ class Executor:
         )
         self._on_lease: Final = _plain(on_lease)
         self._tasks: list[asyncio.Task[None]] = []
-        self._has_failed: Final = asyncio.Event()
-        self._has_left: Final = asyncio.Event()
+        self._has_failed, self._has_left = asyncio.Event(), asyncio.Event()
         self._farewell: Final = Farewell(
             self._profile,
             self._parts,

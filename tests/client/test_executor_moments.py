@@ -6,6 +6,7 @@ import pytest
 
 from client import IncarnationClosed, LeaseState
 from client.lease import CLOCK_ERROR
+from client.lifecycle import CallbackEnded
 from client.transport import Response
 from tests.client.fleet import Diary, until
 from tests.client.seam import TTL_S, Seam, refusal
@@ -128,7 +129,13 @@ async def test_a_fault_within_the_kit_ends_the_executor_loudly(seam, diary):
 async def test_a_fault_where_callbacks_end_ends_the_executor_loudly(seam, diary, monkeypatch):
     async def body():
         async with seam.executor(diary) as executor:
-            monkeypatch.setattr(executor._parts.keeper, "_end", lambda _: 1 / 0)
+            keeper = executor._parts.keeper
+            feed = keeper.feed
+
+            def failing(event):
+                return 1 / 0 if isinstance(event, CallbackEnded) else feed(event)
+
+            monkeypatch.setattr(keeper, "feed", failing)
             seam.assign(a=(5, "run"))
             await asyncio.sleep(10)
 
