@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
 
+from client import outlooks, views
 from client import protocol as wire
-from client import views
 
 T = TypeVar("T")
 
@@ -299,6 +299,50 @@ def balance_verb(
     """Stop or resume voluntary moves."""
     body = {"reason": reason, "expires_in_s": expires_in_s}
     return _change("POST", f"{_ns(namespace)}/balance/{verb}", views.BalanceView, body)
+
+
+def balance_plan(
+    namespace: str, level: Literal["default", "level", "tight"]
+) -> Call[outlooks.PlanView]:
+    """What a pass would do now."""
+    path = f"{_ns(namespace)}/balance/plan"
+    return _look(path, outlooks.PlanView).asking(level=level)
+
+
+def what_if(
+    namespace: str,
+    *,
+    executors: int | None = None,
+    without_hosts: Sequence[str] = (),
+    without_executors: Sequence[str] = (),
+    policy: Mapping[str, object] | None = None,
+) -> Call[outlooks.WhatIfView]:
+    """The planner on a fleet that is not there."""
+    body = {
+        "executors": executors,
+        "without_hosts": list(without_hosts),
+        "without_executors": list(without_executors),
+        "policy": policy,
+    }
+    call = _change("POST", f"{_ns(namespace)}/balance/what-if", outlooks.WhatIfView, body)
+    return replace(call, is_mutation=False)
+
+
+def capacity(namespace: str, executors: str | None) -> Call[outlooks.CapacityView]:
+    """How many executors it takes."""
+    path = f"{_ns(namespace)}/balance/capacity"
+    return _look(path, outlooks.CapacityView).asking(executors=executors)
+
+
+def balance_history(namespace: str) -> Call[outlooks.HistoryView]:
+    """What the present leader's balancer did."""
+    return _look(f"{_ns(namespace)}/balance/history", outlooks.HistoryView)
+
+
+def decision(namespace: str, decision_id: str) -> Call[outlooks.DecisionDetails]:
+    """One decision."""
+    path = f"{_ns(namespace)}/balance/decisions/{_segment(decision_id)}"
+    return _look(path, outlooks.DecisionDetails)
 
 
 def events(

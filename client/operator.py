@@ -14,6 +14,7 @@ from client import calls, errors, views
 from client.calls import Call
 from client.clock import lease_now_s
 from client.connection import NOT_MODIFIED, Connection, decoded_answer
+from client.operator_balance import BalanceVerbs
 from client.retry import full_jitter_s
 from client.transport import Transport
 
@@ -27,7 +28,7 @@ RETRY_AFTER_MAX_S: Final = 5.0  # of a watch: nodes name longer times for caller
 _POLL_S: Final = 0.5  # progress of a drain is for people; faster would only load the leader
 
 
-class Operator:
+class Operator(BalanceVerbs):
     """Reads and changes what the coordinator decides; also an async context manager."""
 
     def __init__(
@@ -270,26 +271,6 @@ class Operator:
     async def retire_shard(self, namespace: str, key: str) -> None:
         """A shard of an open namespace is no longer needed."""
         await self._send(calls.retire_shard(namespace, key))
-
-    # --------------------------------------------------------------------- balance, cluster
-
-    async def balance(self, namespace: str) -> views.BalanceView:
-        """How level the fleet is, and how level it could be."""
-        return await self._send(calls.balance(namespace))
-
-    async def pause_balance(
-        self, namespace: str, *, reason: str, expires_in_s: float | None = None
-    ) -> views.BalanceView:
-        """Make no voluntary moves."""
-        return await self._send(
-            calls.balance_verb(namespace, "pause", reason=reason, expires_in_s=expires_in_s)
-        )
-
-    async def resume_balance(self, namespace: str, *, reason: str = "") -> views.BalanceView:
-        """Make voluntary moves again."""
-        return await self._send(
-            calls.balance_verb(namespace, "resume", reason=reason, expires_in_s=None)
-        )
 
     # --------------------------------------------------------------------- events, outages
 

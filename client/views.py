@@ -19,6 +19,7 @@ class BalancerPolicy(Struct, frozen=True):
     start_gap: float = 0.20
     stop_gap: float = 0.10
     quiet_mark: float | None = None
+    high_mark: float | None = None
     smoothing_horizon_s: float = 3600.0
     cooldown_s: float | None = None
     move_budget_ratio: float = 0.01
@@ -179,6 +180,14 @@ class Strike(Struct, frozen=True):
     at: str
 
 
+class NotThere(Struct, frozen=True):
+    """An executor that a shard is not on, and why."""
+
+    executor: str
+    rule: str = ""
+    why: str = ""
+
+
 class ShardView(Struct, frozen=True):
     """A shard as operators see it."""
 
@@ -200,6 +209,11 @@ class ShardView(Struct, frozen=True):
     previous: str | None = None
     since: str | None = None
     why: str = ""
+    why_here: str = ""  # in words; this and what follows is told of a single shard, by the leader
+    why_no_move: str = ""
+    why_not_there: list[NotThere] = []
+    decision: str | None = None  # of the balancer, that brought it here
+    history: list["EventView"] = []  # what last happened to it, newest first
 
 
 class ShardsPage(Struct, frozen=True):
@@ -321,9 +335,14 @@ class BalanceView(Struct, frozen=True):
     best_possible: float = 0.0
     gap: float = 0.0
     static_hash: float | None = None
+    static_ring: float | None = None
+    static_hash_hottest: float | None = None
     dominant: list[DominantShard] = []
     blocked: str | None = None
+    blocked_why: str | None = None
     skipped: str | None = None  # why no voluntary move may be made now
+    skipped_why: str | None = None
+    saturated: list[str] = []  # executors whose load is clipped
     last_pass: PassView | None = None
     in_flight: int = 0
     unmeasured: int = 0

@@ -44,6 +44,7 @@ class BalancerFields(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     start_gap: Gap | UnsetType = UNSET
     stop_gap: Gap | UnsetType = UNSET
     quiet_mark: Mark | UnsetType | None = UNSET
+    high_mark: Mark | UnsetType | None = UNSET
     smoothing_horizon_s: HorizonSeconds | UnsetType = UNSET
     cooldown_s: RestSeconds | UnsetType | None = UNSET
     move_budget_ratio: Ratio | UnsetType = UNSET

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 from msgspec import inspect as shapes
 
-from client import protocol, views
+from client import outlooks, protocol, views
 from coordinator.api import problems, records
-from coordinator.api.operators import news, nodes, shard_records
+from coordinator.api.operators import news, nodes, outlook_records, shard_records
 from coordinator.api.operators import records as operators
 from coordinator.core import types
 
@@ -269,6 +269,7 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.DrainView, operators.DrainView),
     (views.DrainsPage, operators.DrainsAnswer),
     (views.HostView, operators.HostView),
+    (views.NotThere, shard_records.NotThere),
     (views.ShardView, shard_records.ShardView),
     (views.Strike, shard_records.StrikeView),
     (views.ShardsPage, shard_records.ShardsAnswer),
@@ -278,6 +279,18 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.PassView, operators.PassView),
     (views.PauseView, operators.PauseView),
     (views.BalanceView, operators.BalanceAnswer),
+    (outlooks.PlannedMove, operators.PlannedMove),
+    (outlooks.RejectedMove, outlook_records.RejectedMove),
+    (outlooks.FleetView, outlook_records.FleetView),
+    (outlooks.PlanView, outlook_records.PlanAnswer),
+    (outlooks.WhatIfView, outlook_records.WhatIfAnswer),
+    (outlooks.CapacityRow, outlook_records.CapacityRow),
+    (outlooks.CapacityView, outlook_records.CapacityAnswer),
+    (outlooks.RealisedView, outlook_records.RealisedView),
+    (outlooks.DecisionView, outlook_records.DecisionView),
+    (outlooks.PassRow, outlook_records.PassRow),
+    (outlooks.HistoryView, outlook_records.HistoryAnswer),
+    (outlooks.DecisionDetails, outlook_records.DecisionAnswer),
     (views.AlarmView, news.AlarmView),
     (views.EventView, news.EventView),
     (views.EventsPage, news.EventsAnswer),
@@ -316,7 +329,7 @@ def test_every_record_of_a_client_is_in_one_of_the_tables() -> None:
     tabled = {one[0] for one in REQUESTS} | {one[0] for one in ANSWERS}
     known = {
         one
-        for module in (protocol, views)
+        for module in (protocol, views, outlooks)
         for one in vars(module).values()
         if isinstance(one, type)
         and issubclass(one, msgspec.Struct)

@@ -1,11 +1,85 @@
-"""`shardctl balance`: status, pause, resume."""
+"""`shardctl balance`: status, plan, what-if, capacity, history, decision, pause, resume."""
+
+from typing import Literal, cast
 
 import click
 import msgspec
 
 from client import calls
 from client.cli import output
+from client.cli.namespaces import parsed_policy
+from client.cli.output import Column, Shape, of, ratio
 from client.cli.session import Session, command, say
+
+CAPACITY = Shape(
+    "table",
+    "executors",
+    (
+        of("executors"),
+        Column("MEAN", ratio("mean")),
+        Column("BEST", ratio("best_possible")),
+        Column("PLANNED", ratio("planned")),
+        Column("HASH", ratio("static_hash")),
+        of("moves"),
+        of("is_enough", "ENOUGH"),
+        of("spread", wide=True),
+    ),
+)
+MOVES = Shape(
+    "moved",
+    "key",
+    (
+        of("key", "MOVE"),
+        of("source", "FROM"),
+        of("target", "TO"),
+        of("load"),
+        of("why"),
+        of("reason", wide=True),
+        of("gain", wide=True),
+    ),
+)
+REJECTED = Shape(
+    "rejected",
+    "key",
+    (
+        of("key", "PASSED-OVER"),
+        of("source", "FROM"),
+        of("target", "TO"),
+        of("load"),
+        of("rule"),
+        of("why"),
+    ),
+)
+PASSES = Shape(
+    "passes",
+    "last_at",
+    (
+        of("last_at", "PASS"),
+        of("count"),
+        of("outcome"),
+        of("moves"),
+        of("decision"),
+        of("blocked"),
+        of("first_at", wide=True),
+        of("why", wide=True),
+    ),
+)
+DECISIONS = Shape(
+    "decisions",
+    "id",
+    (
+        of("id", "DECISION"),
+        of("at"),
+        of("moves"),
+        Column("BEFORE", ratio("hottest_before")),
+        Column("PREDICTED", ratio("hottest_predicted")),
+        Column("MEASURED", lambda row: ratio("hottest")(row.get("realised") or {})),
+        of("dry_run", "DRY-RUN"),
+        of("spread_before", wide=True),
+        of("spread_predicted", wide=True),
+        of("moved_load", wide=True),
+    ),
+)
 
 
 @click.group()
@@ -30,6 +104,100 @@ async def status(session: Session) -> None:
         rows = [["DOMINANT-SHARD", "LOAD"]]
         rows += [[str(row["key"]), f"{row['load']:.4g}"] for row in dominant]
         say("\n" + output.aligned(rows))
+
+
+@command(balance, "plan")
+@click.option(
+    "--level",
+    type=click.Choice(["default", "level", "tight"]),
+    default="default",
+    show_default=True,
+    help="How far it goes: the policy's own gaps, half of the usual ones, or all that is there.",
+)
+async def plan(session: Session, level: str) -> None:
+    """Show what a pass would do now: each move and why, and what was passed over. Moves nothing."""
+    made = cast("Literal['default', 'level', 'tight']", level)
+    _told(session, await session.fetch(calls.balance_plan(session.namespace, made)), "stopped")
+
+
+@command(balance, "what-if")
+@click.option("--executors", type=click.IntRange(min=1), help="How many there are in all.")
+@click.option("--without-host", "hosts", multiple=True, metavar="HOST", help="A host that is gone.")
+@click.option("--without-executor", "gone", multiple=True, metavar="ID", help="One that is gone.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    help="Of the policy, to try: balancer.stop_gap=0.05; repeatable.",
+)
+async def what_if(
+    session: Session,
+    executors: int | None,
+    hosts: tuple[str, ...],
+    gone: tuple[str, ...],
+    settings: tuple[str, ...],
+) -> None:
+    """Show what the planner would do on another fleet, or with other settings. Moves nothing."""
+    call = calls.what_if(
+        session.namespace,
+        executors=executors,
+        without_hosts=hosts,
+        without_executors=gone,
+        policy=parsed_policy(settings) or None,
+    )
+    _told(session, await session.fetch(call), "executors", within="plan")
+
+
+@command(balance, "capacity")
+@click.option("--executors", metavar="N-M", help="The numbers to show, such as 8-16.")
+async def capacity(session: Session, executors: str | None) -> None:
+    """Show how many executors it takes, and how hot the hottest would be with more or fewer."""
+    body = await session.fetch(calls.capacity(session.namespace, executors))
+    settings = session.settings
+    if settings.output not in {"table", "wide"}:
+        say(output.shown(body, "needed", settings.output))
+        return
+    say(output.shown(body, "needed", settings.output, without=("table",)))
+    say("\n" + output.listed(body, CAPACITY, settings.output, has_header=settings.has_header))
+
+
+@command(balance, "history")
+async def history(session: Session) -> None:
+    """List what the balancer decided, predicted, and brought about; newest first."""
+    body = await session.fetch(calls.balance_history(session.namespace))
+    settings = session.settings
+    if settings.output in {"table", "wide"}:
+        say(output.listed(body, PASSES, settings.output, has_header=settings.has_header) + "\n")
+    say(output.listed(body, DECISIONS, settings.output, has_header=settings.has_header))
+
+
+@command(balance, "decision")
+@click.argument("decision_id", metavar="ID")
+async def decision(session: Session, decision_id: str) -> None:
+    """Show one decision: its moves and why, what was passed over, what came of it."""
+    body = await session.fetch(calls.decision(session.namespace, decision_id))
+    _told(session, body, "decision", within="plan")
+
+
+def _told(session: Session, body: bytes, name: str, *, within: str = "") -> None:
+    """An answer with a plan in it: figures, then moves, then what was passed over."""
+    settings = session.settings
+    if settings.output not in {"table", "wide"}:
+        say(output.shown(body, name, settings.output))
+        return
+    answer = msgspec.json.decode(body)
+    made = answer[within] if within else answer
+    lists = {field: made.pop(field) for field in ("moved", "rejected")}
+    answer.pop("held", None)
+    seats = answer.pop("executors", None) if within else None
+    if isinstance(seats, int):
+        answer = {"executors": seats, **answer}
+    say(output.shown(msgspec.json.encode(answer), name, settings.output))
+    for shape in (MOVES, REJECTED):
+        if lists[shape.field]:
+            rows = msgspec.json.encode(lists)
+            say("\n" + output.listed(rows, shape, settings.output, has_header=True))
 
 
 @command(balance, "pause", is_change=True)

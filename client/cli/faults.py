@@ -28,6 +28,7 @@ _BY_REASON: Final = {
     "namespace_not_found": "see `shardctl namespace list`",
     "executor_not_found": "see `shardctl executor list`",
     "shard_not_found": "see `shardctl shard list`",
+    "decision_not_found": "see `shardctl balance history`",
     "drain_not_found": "see `shardctl drain list`",
     "namespace_exists": "kind and count are fixed; the policy changes with `namespace update`",
     "namespace_not_empty": "stop its executors, or repeat with --force",

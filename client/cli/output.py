@@ -43,7 +43,9 @@ class Shape:
     columns: tuple[Column, ...]
 
 
-def _ratio(field: str) -> Callable[[Row], object]:
+def ratio(field: str) -> Callable[[Row], object]:
+    """A cell that shows a share in percent."""
+
     def cell(row: Row) -> object:
         value = row.get(field)
         return None if value is None else f"{value:.0%}"
@@ -88,7 +90,7 @@ EXECUTORS: Final = Shape(
         of("address"),
         of("shards"),
         of("load"),
-        Column("USED", _ratio("utilisation")),
+        Column("USED", ratio("utilisation")),
         Column("HEARTBEAT", _seconds("heartbeat_age_s")),
         of("zone", wide=True),
         of("version", wide=True),
@@ -155,8 +157,8 @@ SHARES: Final = Shape(
     (
         of("executor"),
         of("load"),
-        Column("USED", _ratio("utilisation")),
-        Column("SHARE", _ratio("share")),
+        Column("USED", ratio("utilisation")),
+        Column("SHARE", ratio("share")),
         of("shards"),
     ),
 )

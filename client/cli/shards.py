@@ -1,15 +1,31 @@
 """`shardctl shard`: list, show, move, pin, unpin, drain, undrain, declare."""
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeVar
 
 import click
 import msgspec
 
 from client import calls
 from client.cli import output
+from client.cli.faults import printable
 from client.cli.session import Session, command, say
 from client.operator import PAGE_LIMIT
+
+HISTORY: Final = output.Shape(
+    "history",
+    "id",
+    (
+        output.of("at", "HISTORY"),
+        output.of("kind"),
+        output.of("executor", "FROM"),
+        output.of("target", "TO"),
+        output.of("cause"),
+        output.of("by"),
+        output.of("reason"),
+        output.of("detail"),
+    ),
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,7 +83,34 @@ async def list_(
 @_target
 async def show(session: Session, key: str | None, named: str | None) -> None:
     """Show a shard: owner, load, and why it is where it is. Never makes one."""
-    await session.show(calls.shard(session.namespace, _one_of(key, named)), "key")
+    body = await session.fetch(calls.shard(session.namespace, _one_of(key, named)))
+    settings = session.settings
+    if settings.output not in {"table", "wide"}:
+        say(output.shown(body, "key", settings.output))
+        return
+    say(output.shown(body, "key", settings.output, without=_IN_WORDS))
+    shard_view = msgspec.json.decode(body)
+    if "why_here" in shard_view:
+        say("\n" + _explained(shard_view))
+        history = output.listed(body, HISTORY, settings.output, has_header=settings.has_header)
+        say("\n" + history if history else "")
+
+
+_IN_WORDS: Final = ("why_here", "why_no_move", "why_not_there", "history")
+
+
+def _explained(view: Mapping[str, Any]) -> str:
+    """A shard in sentences."""
+    where = view.get("executor") or view.get("state")
+    lines = [
+        ["WHY-HERE", f"{where}: {view['why_here']}"],
+        ["WHY-NO-MOVE", view.get("why_no_move", "")],
+        *(
+            ["WHY-NOT", f"{other['executor']}: {other['why']}"]
+            for other in view.get("why_not_there") or ()
+        ),
+    ]
+    return output.aligned([[title, printable(text)] for title, text in lines])
 
 
 @command(shard, "move", is_change=True)

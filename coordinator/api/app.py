@@ -17,6 +17,7 @@ from coordinator.api.serve import Server, unmatched
 from coordinator.api.shelf import Shelf
 from coordinator.api.watch import Polls
 from coordinator.clock import Clock, SystemClock
+from coordinator.forecasts import Forecasts
 from coordinator.leadership import Leadership
 from coordinator.metrics import NodeMetrics
 from coordinator.replica import Replica
@@ -49,6 +50,7 @@ def make_app(
         forwarder=Forwarder(settings.node.name),
         metrics=NodeMetrics(replica, leader, clock, waiters=lambda: polls.count, answered=answered),
         answered=answered,
+        forecasts=Forecasts(clock),
         openapi=_document(),
     )
     server = Server(desk)

@@ -23,6 +23,7 @@ from coordinator.api.watch import Polls
 from coordinator.clock import Clock
 from coordinator.consensus import Status
 from coordinator.core.namespace import NamespaceState
+from coordinator.forecasts import Forecasts
 from coordinator.leadership import Leadership
 from coordinator.metrics import NodeMetrics
 from coordinator.replica import Replica
@@ -47,6 +48,7 @@ class Desk:
     metrics: NodeMetrics
     answered: Counter[tuple[str, int]]
     """Answers by (route, status), for the metrics."""
+    forecasts: Forecasts
     openapi: bytes
     """The document that describes this API."""
     tables: Tables = field(default_factory=Tables)

@@ -27,6 +27,7 @@ _VARIABLES: Final[Mapping[str, str]] = {
     "key": "1 to 256 bytes of UTF-8 without control characters, percent-encoded (/ as %2F).",
     "drain": "A drain's id.",
     "node": "A member's name.",
+    "decision": "A decision's id.",
     "reason": "A problem's reason.",
 }
 _ABOUT: Final = (

@@ -54,6 +54,12 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
     "drain_not_found": ProblemKind(
         404, "No such drain", "It was ended by an undrain, or never existed."
     ),
+    "decision_not_found": ProblemKind(
+        404,
+        "No such decision",
+        "Decisions are kept by the leader that made them, the newest 128. Older moves are among the"
+        " events.",
+    ),
     "namespace_exists": ProblemKind(
         409,
         "The namespace exists with another kind or count",

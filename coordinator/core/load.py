@@ -26,6 +26,12 @@ MEDIAN_OF_MAX = 4_096
 
 _HEARD_AT = itemgetter(2)
 
+# An event loop that is late by this much in the mean has more to do than it can.
+STRAINED_LAG_S = 0.1
+
+# So many bad reports in a row are no coincidence: with the usual interval, six seconds.
+STRAINED_REPORTS = 3
+
 # Stands for "not in the report" where None means "held, but no news of its load".
 _ABSENT = -1.0
 
@@ -37,6 +43,14 @@ class ProcessSignals:
     cpu_cores: float | None = None
     event_loop_lag_s: float | None = None
     backlog: float | None = None
+
+
+def _is_strained(before: ProcessSignals | None, signals: ProcessSignals) -> bool:
+    """Its loop is late, or work is waiting and does not get less."""
+    if (signals.event_loop_lag_s or 0.0) >= STRAINED_LAG_S:
+        return True
+    was = 0.0 if before is None else before.backlog or 0.0
+    return (signals.backlog or 0.0) >= was > 0.0
 
 
 class LoadBook:
@@ -53,6 +67,7 @@ class LoadBook:
         self._interval_s = interval_s
         self._reported_at: dict[str, float] = {}
         self._process: dict[str, ProcessSignals] = {}
+        self._strained: dict[str, int] = {}
         # key -> [weighted sum, weight, end of the last window]; a list is written in place, which
         # at hundreds of shards a heartbeat is twice as fast as a new record.
         self._means: dict[str, list[float]] = {}
@@ -132,6 +147,7 @@ class LoadBook:
         """A new incarnation, or none: the next report of that name counts as a first one."""
         self._reported_at.pop(executor, None)
         self._process.pop(executor, None)
+        self._strained.pop(executor, None)
         self._folded.pop(executor, None)
 
     def version(self, executor: str) -> tuple[int, int]:
@@ -242,8 +258,18 @@ class LoadBook:
                 self._means[key] = [total + value * behind, here + behind, at]
 
     def observe_process(self, executor: str, signals: ProcessSignals) -> None:
-        """Keep an executor's latest saturation signals."""
+        """Keep an executor's latest saturation signals, and how often in a row they were bad."""
+        is_bad = _is_strained(self._process.get(executor), signals)
+        self._strained[executor] = self._strained.get(executor, 0) + 1 if is_bad else 0
         self._process[executor] = signals
+
+    def is_saturated(self, executor: str) -> bool:
+        """Whether its load is clipped: it would do more than what it reports if it could.
+
+        By its event loop's lag and its backlog, which no ceiling clips; never by its load, of
+        which the ceiling is a part.
+        """
+        return self._strained.get(executor, 0) >= STRAINED_REPORTS
 
     def process(self, executor: str) -> ProcessSignals | None:
         """Its latest saturation signals, if it sent any."""

@@ -78,6 +78,7 @@ class BalancerMode(StrEnum):
 
     OFF = "off"
     ON = "on"
+    DRY_RUN = "dry_run"  # planned, told, held against what is measured later; nothing moves
 
 
 class InitialPlacement(StrEnum):
@@ -122,6 +123,8 @@ class BalancerPolicy:
     quiet_mark: float | None = None
     """Utilisation at or under which an executor is left alone; none by default, as it needs
     a capacity known in absolute terms."""
+    high_mark: float | None = None
+    """Utilisation that nobody should be above: answers about capacity go by it."""
     smoothing_horizon_s: float = 3600.0
     """Loads are means over this horizon; it should cover one natural period of the load."""
     cooldown_s: float | None = None
@@ -394,3 +397,4 @@ class HandoffStart:
     epoch: int
     target: str
     cause: Cause
+    note: str = ""  # what it is to come to, for people: told in the event of its start

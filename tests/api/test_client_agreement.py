@@ -84,6 +84,20 @@ SAMPLES: dict[str, list[calls.Call[Any]]] = {
         calls.balance_verb(NS, "pause", reason="why", expires_in_s=5.0),
         calls.balance_verb(NS, "resume", reason="why", expires_in_s=None),
     ],
+    "balance_plan": [calls.balance_plan(NS, "tight")],
+    "what_if": [
+        calls.what_if(NS),
+        calls.what_if(
+            NS,
+            executors=8,
+            without_hosts=["h"],
+            without_executors=["e"],
+            policy={"balancer": {"stop_gap": 0.05}},
+        ),
+    ],
+    "capacity": [calls.capacity(NS, "8-16"), calls.capacity(NS, None)],
+    "balance_history": [calls.balance_history(NS)],
+    "decision": [calls.decision(NS, "17")],
     "events": [
         calls.events(NS),
         calls.events(

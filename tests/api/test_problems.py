@@ -11,6 +11,7 @@ CONTRACT = {
     "executor_not_found": 404,
     "shard_not_found": 404,
     "drain_not_found": 404,
+    "decision_not_found": 404,
     "namespace_exists": 409,
     "namespace_not_empty": 409,
     "conflict": 409,

@@ -301,6 +301,37 @@ async def test_balancing_is_shown_paused_and_resumed(shardctl, diary, cluster, n
         assert (await shardctl("balance", "resume", "-o", "json")).json["paused"] is False
 
 
+async def test_what_the_balancer_would_do_is_shown_in_words(
+    shardctl, diary, cluster, operator, namespace
+):
+    await operator.declare_shards(namespace, ["a", "b"])
+    async with diary.executor(cluster.endpoints, namespace, "e1"):
+        await until(lambda: diary.of("a"))
+        plan = await shardctl("balance", "plan", "--level", "tight")
+        assert {"stopped_why", "best_possible", "before.hottest"} <= firsts(plan.lines)
+        fewer = await shardctl("balance", "what-if", "--executors", "2", "-o", "json")
+        assert fewer.json["executors"] == 2
+        tried = await shardctl("balance", "what-if", "--set", "balancer.stop_gap=0.05")
+        assert ["plan.stop_gap", "0.05"] in [line.split() for line in tried.lines]
+        table = await shardctl("balance", "capacity", "--executors", "1-3")
+        assert ["EXECUTORS", "MEAN", "BEST", "PLANNED", "HASH", "MOVES", "ENOUGH"] in [
+            line.split() for line in table.lines
+        ]
+        assert [line.split()[0] for line in table.lines[-3:]] == ["1", "2", "3"]
+        assert (await shardctl("balance", "history", "-o", "json")).json["decisions"] == []
+        missing = await shardctl("balance", "decision", "7")
+        assert missing.status == faults.NOT_FOUND
+        assert "balance history" in missing.err
+        await operator.pin_shard(namespace, "a", "e1", reason="exam")
+        shard = await shardctl("shard", "inspect", "a")
+        assert {"WHY-HERE", "WHY-NO-MOVE", "HISTORY"} <= firsts(shard.lines)
+        assert (await shardctl("shard", "inspect", "a", "-o", "json")).json["why_here"]
+
+
+def firsts(lines: list[str]) -> set[str]:
+    return {line.split()[0] for line in lines if line.strip()}
+
+
 async def test_the_cluster_is_shown_and_checked(shardctl):
     status = await shardctl("cluster", "status")
     assert ["leader", "n1"] in [line.split() for line in status.lines]

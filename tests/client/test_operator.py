@@ -74,6 +74,21 @@ async def test_the_balancer_is_paused_and_resumed(operator, namespace):
     assert not (await operator.resume_balance(namespace)).paused
 
 
+async def test_what_the_balancer_would_do_is_asked_and_told(operator, namespace):
+    await operator.declare_shards(namespace, ["a"])
+    assert (await operator.balance_plan(namespace, level="tight")).stopped == "no_executors"
+    imagined = await operator.what_if(
+        namespace, executors=3, policy={"balancer": {"stop_gap": 0.05}}
+    )
+    assert (imagined.executors, imagined.plan.stop_gap) == (3, 0.05)
+    table = (await operator.capacity(namespace, executors="2-4")).table
+    assert [row.executors for row in table] == [2, 3, 4]
+    assert (await operator.balance_history(namespace)).decisions == []
+    with pytest.raises(NotFound):
+        await operator.decision(namespace, "7")
+    assert (await operator.shard(namespace, "a")).why_no_move
+
+
 async def test_events_are_read_filtered_and_watched(operator, namespace):
     await operator.declare_shards(namespace, ["bad", "good"])
     begun = await operator.events(namespace)

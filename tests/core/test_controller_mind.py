@@ -553,7 +553,8 @@ def test_facts_of_balance_leave_out_room_that_may_not_be_used() -> None:
     assert (whole.unmeasured, whole.in_flight, whole.skipped) == (0, 0, "")
     applied(state, drain("e1"))
     drained = balance_facts(space(state), mind, NOW, AT_MS)
-    assert drained.hashed.total == pytest.approx(21.0)
+    assert drained.hashed is not None
+    assert drained.hashed.modulo.total == drained.hashed.ring.total == pytest.approx(21.0)
     assert drained.bound.level == pytest.approx(10.5)
     assert set(drained.loads) == {"e1", "e2", "e3"}
     applied(state, close("e1"))

@@ -18,10 +18,10 @@ from coordinator.api.operators.records import (
 )
 from coordinator.api.problems import Refusal
 from coordinator.core.commands import PauseBalancer, ResumeBalancer
-from coordinator.core.controller import Pass
+from coordinator.core.controller import Pass, words
 from coordinator.core.controller.facts import BalanceFacts, balance_facts
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Move
+from coordinator.core.planner import Move, Plan
 
 SHOWN_MAX: Final = 100
 """Of a list that may be long: enough to see what it is about."""
@@ -98,12 +98,19 @@ def _answer(namespace: NamespaceState, facts: BalanceFacts, at_ms: int) -> Balan
         spread=figures.spread,
         best_possible=bound.spread,
         gap=max(0.0, figures.spread - bound.spread),
-        static_hash=facts.hashed.spread,
+        static_hash=None if facts.hashed is None else facts.hashed.modulo.spread,
+        static_ring=None if facts.hashed is None else facts.hashed.ring.spread,
+        static_hash_hottest=None
+        if facts.hashed is None
+        else facts.hashed.modulo.hottest_utilisation,
         dominant=[
             DominantShard(key=shard.key, load=shard.load) for shard in bound.dominant[:SHOWN_MAX]
         ],
         blocked=None if plan is None or plan.blocked is None else plan.blocked.reason.value,
+        blocked_why=blocked_why(plan),
         skipped=facts.skipped or None,
+        skipped_why=words.SKIPS.get(facts.skipped),
+        saturated=list(facts.saturated),
         last_pass=None if facts.last_pass is None else _pass(facts.last_pass),
         in_flight=facts.in_flight,
         unmeasured=facts.unmeasured,
@@ -132,7 +139,7 @@ def _pass(last: Pass) -> PassView:
     return PassView(
         at=timestamp(last.at_ms),
         moves=0 if plan is None else len(plan.moves),
-        moved=[] if plan is None else [_move(move) for move in plan.moves[:SHOWN_MAX]],
+        moved=[] if plan is None else [move_view(move) for move in plan.moves[:SHOWN_MAX]],
         moved_load=0.0 if plan is None else plan.moved_load,
         stopped=last.skipped if plan is None else plan.stop.value,
         spread_before=None if plan is None else plan.before.spread,
@@ -140,11 +147,26 @@ def _pass(last: Pass) -> PassView:
     )
 
 
-def _move(move: Move) -> PlannedMove:
+def move_view(move: Move) -> PlannedMove:
+    """A move, with what it does in figures and in words."""
     return PlannedMove(
         key=move.key,
         source=move.source,
         target=move.target,
         load=move.load,
         reason=move.reason.value,
+        gain=move.gain,
+        source_before=move.source_before,
+        source_after=move.source_after,
+        target_before=move.target_before,
+        target_after=move.target_after,
+        swap_with=move.swap_with,
+        why=words.moved(move),
     )
+
+
+def blocked_why(plan: Plan | None) -> str | None:
+    """Why the hottest executor of a plan stays as hot, in words."""
+    if plan is None or plan.blocked is None:
+        return None
+    return f"{plan.blocked.executor} is not relieved: {words.BLOCKS[plan.blocked.reason]}"

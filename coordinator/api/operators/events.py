@@ -3,7 +3,7 @@
 Decides which page a reader gets and when it waits. What is kept is the core's.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -119,7 +119,7 @@ def _answer(
     page, has_more = found[:limit], len(found) > limit
     position = page[-1].id if has_more else position_at(namespace.revision)
     answer = EventsAnswer(
-        events=list(_views(page)),
+        events=[event_view(event) for event in page],
         cursor=str(Cursor(call.desk.cluster_id, position)),
         more=has_more,
         missed=is_missed,
@@ -127,20 +127,20 @@ def _answer(
     return call.answer_read(answer, namespace)
 
 
-def _views(events: list[Event]) -> Iterator[EventView]:
-    for event in events:
-        yield EventView(
-            id=event.id,
-            at=timestamp(event.at_ms),
-            kind=event.kind,
-            shard=event.shard,
-            epoch=event.epoch,
-            executor=event.executor,
-            target=event.target,
-            host=event.host,
-            cause=event.cause,
-            by=event.by,
-            reason=event.reason,
-            detail=event.detail,
-            count=event.count,
-        )
+def event_view(event: Event) -> EventView:
+    """An event as it is told."""
+    return EventView(
+        id=event.id,
+        at=timestamp(event.at_ms),
+        kind=event.kind,
+        shard=event.shard,
+        epoch=event.epoch,
+        executor=event.executor,
+        target=event.target,
+        host=event.host,
+        cause=event.cause,
+        by=event.by,
+        reason=event.reason,
+        detail=event.detail,
+        count=event.count,
+    )

@@ -252,6 +252,17 @@ class PlannedMove(Struct, frozen=True, kw_only=True):
     target: str
     load: float
     reason: str
+    gain: float
+    """What it takes off the unevenness; the heavier one of a swap has the gain of both."""
+    source_before: float
+    """Utilisation of the source before and after, and of the target."""
+    source_after: float
+    target_before: float
+    target_after: float
+    swap_with: str | None
+    """The shard that comes back for it."""
+    why: str
+    """What it does, in words."""
 
 
 class PassView(Struct, frozen=True, kw_only=True):
@@ -290,16 +301,26 @@ class BalanceAnswer(Struct, frozen=True, kw_only=True):
     """The least spread that any placement of these shards could have."""
     gap: float
     """Spread above the best possible."""
-    static_hash: float
+    static_hash: float | None
     """The spread that blake2s(key) % n over the same executors would give."""
+    static_ring: float | None
+    """The same of a hash ring with 100 points for each executor."""
+    static_hash_hottest: float | None
+    """Utilisation of the hottest executor under static hashing."""
     dominant: list[DominantShard]
     """At most 100, heaviest first."""
     blocked: str | None
     """Why the hottest executor cannot be relieved; null when it need not or can."""
+    blocked_why: str | None
+    """The same in words."""
     skipped: str | None
     """Why no voluntary move may be made now: `recovering`, `off`, `paused`, `no_executors`,
     `mass_failure`, `suspect_executor` (silent for half a lease), `mixed_versions` (a deploy),
     `stale_data`; null when one may."""
+    skipped_why: str | None
+    """The same in words."""
+    saturated: list[str]
+    """Executors whose loop is late or whose backlog does not get less: their load is clipped."""
     last_pass: PassView | None
     in_flight: int
     unmeasured: int

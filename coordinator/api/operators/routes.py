@@ -4,7 +4,6 @@ from typing import Final
 
 from coordinator.api import cluster
 from coordinator.api.operators import (
-    balance,
     drains,
     events,
     executors,
@@ -18,6 +17,7 @@ from coordinator.api.operators import (
 )
 from coordinator.api.operators import records as told
 from coordinator.api.operators import shard_records as shown
+from coordinator.api.operators.balance_routes import BALANCE_ROUTES
 from coordinator.api.operators.forms import order, read, verbs
 from coordinator.api.parameters import (
     AFTER,
@@ -175,38 +175,6 @@ _SHARDS: Final = (
     ),
 )
 
-_BALANCE: Final = (
-    Route(
-        method="GET",
-        path=f"{NS}/balance",
-        handler=balance.show,
-        audience="operator",
-        summary="How evenly the load lies.",
-        leader=Leader.MUST,
-        parameters=(CONSISTENCY,),
-        answer=told.BalanceAnswer,
-        reasons=MISSING,
-    ),
-    order(
-        "POST",
-        f"{NS}/balance/pause",
-        balance.pause,
-        "No voluntary moves.",
-        body=told.PauseRequest,
-        answer=told.BalanceAnswer,
-        reasons=MISSING,
-    ),
-    order(
-        "POST",
-        f"{NS}/balance/resume",
-        balance.resume,
-        "Voluntary moves again.",
-        body=told.ReasonRequest,
-        answer=told.BalanceAnswer,
-        reasons=MISSING,
-    ),
-)
-
 _EVENTS: Final = (
     Route(
         method="GET",
@@ -323,7 +291,7 @@ _CLUSTER: Final = (
 OPERATOR_ROUTES: Final[tuple[Route, ...]] = (
     *_EXECUTORS,
     *_SHARDS,
-    *_BALANCE,
+    *BALANCE_ROUTES,
     *_EVENTS,
     *_NAMESPACES,
     *_CLUSTER,

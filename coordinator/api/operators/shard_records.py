@@ -3,8 +3,9 @@
 Decides the shape of the answers, which may grow. It must not know how they are found.
 """
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from coordinator.api.operators.news import EventView
 from coordinator.core.strikes import StrikeKind
 from coordinator.core.types import ShardState
 
@@ -15,6 +16,14 @@ class StrikeView(Struct, frozen=True, kw_only=True):
     kind: StrikeKind
     executor: str
     at: str
+
+
+class NotThere(Struct, frozen=True, kw_only=True):
+    """An executor that a shard is not on, and why."""
+
+    executor: str
+    rule: str
+    why: str
 
 
 class ShardView(Struct, frozen=True, kw_only=True):
@@ -49,6 +58,16 @@ class ShardView(Struct, frozen=True, kw_only=True):
     """Why it is where it is: the reason of its last assignment."""
     next_why: str | None
     """Why it is being moved."""
+    why_here: str | UnsetType = UNSET
+    """In words. This and what follows is told of a single shard, by the leader."""
+    why_no_move: str | UnsetType = UNSET
+    """Why nothing moves it now, or where it goes."""
+    why_not_there: list[NotThere] | UnsetType = UNSET
+    """Of the coldest executors that could have it: at most 8."""
+    decision: str | UnsetType | None = UNSET
+    """The balancer's decision that brought it here, if this leader made it."""
+    history: list[EventView] | UnsetType = UNSET
+    """What last happened to it, newest first: at most 10."""
 
 
 class ShardsAnswer(Struct, frozen=True, kw_only=True):

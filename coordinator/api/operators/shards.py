@@ -6,13 +6,21 @@ import heapq
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 from aiohttp import web
 
 from coordinator.api.call import Call, timestamp
-from coordinator.api.operators.shard_records import ShardsAnswer, ShardView, StrikeView
+from coordinator.api.operators.events import event_view
+from coordinator.api.operators.shard_records import (
+    NotThere,
+    ShardsAnswer,
+    ShardView,
+    StrikeView,
+)
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.query import choice, executor_id, whole
 from coordinator.core.controller import Mind
+from coordinator.core.controller.explain import explain
 from coordinator.core.controller.facts import shard_facts
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import Fate, Shard, ShardState
@@ -50,8 +58,26 @@ async def list_all(call: Call[None]) -> web.Response:
 
 
 async def show(call: Call[None]) -> web.Response:
-    """One shard."""
-    return shown(call)
+    """One shard; the leader tells why it is where it is."""
+    namespace, key = call.namespace, call.key
+    shard = namespace.shards.get(key)
+    mind = mind_of(call, namespace)
+    if shard is None or mind is None:
+        return shown(call)
+    clock = call.desk.clock
+    told = explain(namespace, mind, shard, clock.monotonic(), clock.wall_ms())
+    record = msgspec.structs.replace(
+        view(namespace, shard, mind, call),
+        why_here=told.here,
+        why_no_move=told.stays,
+        why_not_there=[
+            NotThere(executor=one.executor, rule=one.rule.value, why=one.words)
+            for one in told.elsewhere
+        ],
+        decision=told.decision,
+        history=[event_view(event) for event in told.events],
+    )
+    return call.answer_read(record, namespace)
 
 
 def shown(call: Call[Any], status: int = 200) -> web.Response:

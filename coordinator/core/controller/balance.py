@@ -4,12 +4,19 @@ A pass over many shards takes long, so it goes in slices: a step of the controll
 to be called again at once. What it planned is then held against the state as it has become.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import fsum
 from typing import Final
 
 from coordinator.core.commands import Command, StartHandoffs
+from coordinator.core.controller.decisions import (
+    INPUT_SHARDS_MAX,
+    Decision,
+    Inputs,
+    PassEntry,
+)
+from coordinator.core.controller.effects import measure_effects
 from coordinator.core.controller.homes import chunks
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.newcomers import FairShare, Filling, is_mixed, ramping
@@ -18,12 +25,28 @@ from coordinator.core.controller.picture import (
     Picture,
     taking_picture,
 )
+from coordinator.core.controller.words import moved
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Aims, Move, Plan, Ramp, Slices, Stop, planning
+from coordinator.core.planner import (
+    Aims,
+    Move,
+    Plan,
+    Ramp,
+    Seat,
+    Slices,
+    Stop,
+    measuring,
+    planning,
+    rejected,
+)
+from coordinator.core.planner.slices import SEAT_WORK
 from coordinator.core.types import BalancerMode, Cause, HandoffStart, Placement, ShardState
 
 STALE_RATIO_MAX: Final = 0.05
 """No voluntary moves while more of the shards than this are unmeasured or stale."""
+
+YARDSTICK_S: Final = 60.0
+"""How often it is looked at what static hashing would give: that takes as long as a pass."""
 
 SLICE_WORK: Final = 8_000
 """Shards looked at in one step, or as much: 1 to 3 ms, after which the loop has its turn. Small
@@ -39,32 +62,69 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
         mind.drop_cooled(now)
         mind.failures.forget_old(now)
         mind.forget_retired(namespace)
+        measure_effects(namespace, mind, now, at_ms)
         mind.passing = _pass(namespace, mind, now, at_ms)
     result = _one_slice(mind.passing)
     if result is None:
         return []
     mind.passing = None
+    if result.measured is not None:
+        mind.yardstick, mind.measured_at = result.measured, now
     skipped = result.skipped or why_held_up(namespace, mind, now, at_ms)
     if skipped or result.plan is None:
         mind.last_pass = Pass(at_ms, None, skipped)
+        mind.decisions.passed(PassEntry(at_ms, at_ms, 1, skipped))
         return []
     plan = _as_things_are(namespace, result.plan)
-    mind.is_descending = plan.stop is Stop.BUDGET or bool(plan.held_back)
-    mind.last_pass = Pass(at_ms, plan)
-    if not plan.moves:
+    mind.last_pass = Pass(at_ms, plan, rejected=result.rejected)
+    is_dry = namespace.info.policy.balancer.mode is BalancerMode.DRY_RUN
+    mind.is_descending = not is_dry and (plan.stop is Stop.BUDGET or bool(plan.held_back))
+    decision = _decided(mind, result, plan, now, at_ms, is_dry=is_dry)
+    blocked = "" if plan.blocked is None else f"{plan.blocked.executor}: {plan.blocked.reason}"
+    mind.decisions.passed(
+        PassEntry(at_ms, at_ms, 1, plan.stop.value, len(plan.moves), decision, blocked)
+    )
+    if not plan.moves or is_dry:
         return []
     shards = namespace.shards
+    notes = {move.key: f"decision {decision}: {moved(move)}" for move in plan.moves}
     return [
         StartHandoffs(
             namespace=namespace.info.name,
             moves=tuple(
-                HandoffStart(home.key, shards[home.key].epoch, home.executor, Cause.BALANCE)
+                HandoffStart(
+                    home.key,
+                    shards[home.key].epoch,
+                    home.executor,
+                    Cause.BALANCE,
+                    note=notes[home.key],
+                )
                 for home in some
             ),
             at_ms=at_ms,
         )
         for some in chunks([Placement(move.key, move.target) for move in plan.moves])
     ]
+
+
+def _decided(
+    mind: Mind, result: Pass, plan: Plan, now: float, at_ms: int, *, is_dry: bool
+) -> str | None:
+    """Keep what was decided, if there was anything; gives its name."""
+    if result.plan is None or not plan.moves:
+        return None
+    kept = {move.key for move in plan.moves}
+    decision = Decision(
+        id=mind.decisions.new_id(at_ms),
+        at_ms=at_ms,
+        at=now,
+        plan=result.plan,
+        is_dry=is_dry,
+        rejected=result.rejected,
+        left_out=tuple(move.key for move in result.plan.moves if move.key not in kept),
+        inputs=result.inputs,
+    )
+    return mind.decisions.add(decision).id
 
 
 def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
@@ -106,17 +166,30 @@ def _pass(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> Slic
     if skipped:
         return Pass(at_ms, None, skipped)
     picture = yield from taking_picture(namespace, mind, now)
+    measured = None
+    if now - mind.measured_at >= YARDSTICK_S:
+        measured = yield from measuring(picture.holdings.stacks.values(), rooms_of(picture.seats))
     skipped = _if_stale(picture.stale_ratio)
     if skipped:
-        return Pass(at_ms, None, skipped)
-    aims = _aims(namespace, mind, picture, now)
+        return Pass(at_ms, None, skipped, measured=measured)
+    aims = aims_of(namespace, mind, picture, now)
     plan = yield from planning(picture.seats, picture.holdings, aims)
+    passed_over = tuple(rejected(picture.seats, picture.holdings, aims, plan))
+    yield len(picture.seats) * SEAT_WORK + SLICE_WORK // 2
+    inputs = Inputs(picture.seats, picture.holdings, aims)
+    if plan.moves and inputs.shards <= INPUT_SHARDS_MAX:
+        return Pass(at_ms, plan, "", passed_over, inputs, measured)
     # A million names take 30 ms to let go of at once.
     stacks = dict(picture.holdings.stacks)
-    del picture
+    del picture, inputs
     while stacks:
         yield len(stacks.popitem()[1].keys) // 2
-    return Pass(at_ms, plan)
+    return Pass(at_ms, plan, "", passed_over, measured=measured)
+
+
+def rooms_of(seats: Iterable[Seat]) -> dict[str, float]:
+    """The capacities of those that may be given shards."""
+    return {seat.executor: seat.capacity for seat in seats if seat.is_open}
 
 
 def _one_slice(passing: Slices[Pass]) -> Pass | None:
@@ -131,7 +204,14 @@ def _one_slice(passing: Slices[Pass]) -> Pass | None:
     return None
 
 
-def _aims(namespace: NamespaceState, mind: Mind, picture: Picture, now: float) -> Aims:
+def aims_of(namespace: NamespaceState, mind: Mind, picture: Picture, now: float) -> Aims:
+    """How far a pass may go now."""
+    aims = aims_without_ramps(namespace, mind, now)
+    return replace(aims, ramps=_ramps(picture, ramping(namespace, mind, now)))
+
+
+def aims_without_ramps(namespace: NamespaceState, mind: Mind, now: float) -> Aims:
+    """The same, whatever newcomers may be sent."""
     balancer = namespace.info.policy.balancer
     in_flight = sum(
         namespace.shards[key].next_cause is Cause.BALANCE for key in namespace.in_flight
@@ -143,7 +223,6 @@ def _aims(namespace: NamespaceState, mind: Mind, picture: Picture, now: float) -
         stop_gap=balancer.stop_gap,
         budget=max(0, min(allowed, balancer.max_in_flight - in_flight)),
         per_executor=balancer.max_in_flight_per_executor,
-        ramps=_ramps(picture, ramping(namespace, mind, now)),
         load_cost=balancer.load_cost,
         quiet_mark=balancer.quiet_mark,
     )

@@ -1,6 +1,7 @@
 """What the leader knows and operators ask for: loads, ages, balance. It only reads."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from coordinator.core.controller.balance import why_skipped
 from coordinator.core.controller.fleet import see
@@ -11,10 +12,15 @@ from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import (
     Bound,
     FleetFigures,
+    Stack,
+    Yardstick,
     best_possible,
     fleet_figures,
-    hash_place,
+    yardstick,
 )
+
+HASHED_MAX: Final = 20_000
+"""Shards whose names are hashed when somebody asks: 40 ms. Of more, a pass does it in slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +52,9 @@ class BalanceFacts:
 
     figures: FleetFigures
     bound: Bound
-    hashed: FleetFigures
-    """What `blake2s(key) % n` over the same executors would give."""
+    hashed: Yardstick | None
+    """What static hashing over the same executors would give; of very many shards as a pass
+    measured it last, None before that."""
     loads: dict[str, float]
     """Smoothed load by executor."""
     capacities: dict[str, float]
@@ -57,6 +64,8 @@ class BalanceFacts:
     in_flight: int
     moves_total: dict[str, int]
     unmeasured: int
+    saturated: tuple[str, ...]
+    """Executors that would do more than they report if they could."""
 
 
 def executor_facts(namespace: NamespaceState, mind: Mind, now: float) -> dict[str, ExecutorFacts]:
@@ -94,14 +103,14 @@ def balance_facts(namespace: NamespaceState, mind: Mind, now: float, at_ms: int)
         for key, load in zip(keys, mind.loads.loads_of(keys), strict=True)
     }
     loads = {e: load for e, load in fleet.loads.items() if e in capacities or load > 0}
-    hashed = dict.fromkeys(capacities, 0.0)
-    for key, executor in hash_place(by_shard, capacities).items():
-        hashed[executor] += by_shard[key]
+    if len(by_shard) <= HASHED_MAX:
+        stack = Stack.of(list(by_shard), list(by_shard.values()))
+        mind.yardstick = yardstick([stack], capacities)
     rooms = {seat.executor: seat.capacity for seat in fleet.seats if seat.executor in loads}
     return BalanceFacts(
         figures=fleet_figures(loads, rooms),
         bound=best_possible(by_shard, list(capacities.values())),
-        hashed=fleet_figures(hashed, capacities),
+        hashed=mind.yardstick,
         loads=loads,
         capacities=rooms,
         skipped=why_skipped(namespace, mind, now, at_ms),
@@ -109,4 +118,5 @@ def balance_facts(namespace: NamespaceState, mind: Mind, now: float, at_ms: int)
         in_flight=len(namespace.in_flight),
         moves_total=dict(mind.moves_total),
         unmeasured=sum(mind.loads.smoothed(key) is None for key in namespace.shards),
+        saturated=tuple(one for one in sorted(namespace.executors) if mind.loads.is_saturated(one)),
     )

@@ -13,6 +13,7 @@ from coordinator.core.commands import AdoptClaims, Applied, CloseWindow, Reason,
 from coordinator.core.controller.beats import Beat, Need, Verdict
 from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
 from coordinator.core.controller.crashes import CrashBook
+from coordinator.core.controller.decisions import DecisionBook, Inputs
 from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.load_record import LoadRecord
 from coordinator.core.controller.strays import StrayBook
@@ -20,7 +21,7 @@ from coordinator.core.controller.tallies import Tallies
 from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import MoveBudget, Plan, Slices
+from coordinator.core.planner import MoveBudget, Plan, Rejection, Slices, Yardstick
 from coordinator.core.rules.executors import closed
 from coordinator.core.types import CloseCause, ExecutorStatus, Policy, Shard, ShardState
 
@@ -39,6 +40,11 @@ class Pass:
     at_ms: int
     plan: Plan | None
     skipped: str = ""
+    rejected: tuple[Rejection, ...] = ()
+    inputs: Inputs | None = None
+    """What it was planned on; only on the way to a decision."""
+    measured: Yardstick | None = None
+    """What static hashing would give, if that was looked at."""
 
 
 @dataclass(slots=True)
@@ -89,6 +95,10 @@ class Mind:
     calm: tuple[int, float] = (-1, -inf)
     """The revision at which no duty but a pass had anything to do, and until when that holds."""
     last_pass: Pass | None = None
+    decisions: DecisionBook = field(default_factory=DecisionBook)
+    yardstick: Yardstick | None = None
+    """What static hashing would give, as measured last."""
+    measured_at: float = -inf
     is_descending: bool = False
     """The last pass was cut short by a budget or a limit: the next one goes on from there."""
     moves_total: dict[str, int] = field(default_factory=dict)

@@ -31,12 +31,16 @@ from coordinator.core.planner.records import (
 )
 from coordinator.core.planner.settle import settle
 from coordinator.core.planner.slices import Slices, finished
+from coordinator.core.planner.verdicts import Court, Rejection, Rule, rejected
+from coordinator.core.planner.whatif import Outlook, Scene
+from coordinator.core.planner.yardstick import Yardstick, measuring, yardstick
 
 __all__ = [
     "Aims",
     "Blocked",
     "BlockedReason",
     "Bound",
+    "Court",
     "Dominant",
     "FleetFigures",
     "Hold",
@@ -44,23 +48,31 @@ __all__ = [
     "Move",
     "MoveBudget",
     "MoveReason",
+    "Outlook",
     "Piece",
     "Placement",
     "Placements",
     "Plan",
     "Ramp",
+    "Rejection",
+    "Rule",
+    "Scene",
     "Seat",
     "Slices",
     "Stack",
     "Stop",
+    "Yardstick",
     "best_possible",
     "finished",
     "fleet_figures",
     "hash_place",
     "level_idle",
+    "measuring",
     "place",
     "plan_pass",
     "planning",
+    "rejected",
     "settle",
     "waterfill",
+    "yardstick",
 ]

@@ -213,6 +213,7 @@ class Plan:
     bound: Bound
     # Part of the descent, but an executor in it has its hands full; planned anew next pass.
     held_back: tuple[Move, ...] = ()
+    typical: float = 0.0  # the typical shard's load, in multiples of a mean executor's
 
     @property
     def moved_load(self) -> float:

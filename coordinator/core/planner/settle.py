@@ -79,6 +79,7 @@ def settling(seats: Iterable[Seat], holdings: Holdings, aims: Aims) -> Slices[Pl
         after=_figures(admission.actual),
         bound=bound,
         held_back=tuple(admission.held_back),
+        typical=typical,
     )
 
 

@@ -77,12 +77,14 @@ def start(draft: Draft, command: StartHandoffs) -> Outcome:
             continue
         if shard.pin is not None and shard.pin != move_.target and move_.cause is Cause.BALANCE:
             continue
-        begin(draft, shard, move_.target, move_.cause, command.at_ms)
+        begin(draft, shard, move_.target, move_.cause, command.at_ms, note=move_.note)
         count += 1
     return Applied(count=count)
 
 
-def begin(draft: Draft, shard: Shard, target: str, cause: Cause, at_ms: int) -> None:
+def begin(
+    draft: Draft, shard: Shard, target: str, cause: Cause, at_ms: int, *, note: str = ""
+) -> None:
     """Open one handoff."""
     draft.note(
         EventKind.HANDOFF_STARTED,
@@ -91,6 +93,7 @@ def begin(draft: Draft, shard: Shard, target: str, cause: Cause, at_ms: int) -> 
         executor=shard.executor,
         target=target,
         cause=cause,
+        detail=note,
     )
     warmup = draft.base.info.policy.handoff.warmup
     state = ShardState.PREPARING if warmup else ShardState.RELEASING
