@@ -225,3 +225,22 @@ async def test_a_start_that_hangs_past_its_shards_own_lease_never_acts_again(sea
         await until(lambda: begun[0].lease_left_s == 0.0)  # its own lease is not renewed
         assert one.lease_state is LeaseState.CONNECTED
         hangs.set()
+
+
+async def test_a_start_that_blocks_for_a_lease_and_then_raises_costs_the_lease_and_no_more(seam):
+    states, tried = [], []
+
+    def stand_still():
+        time.sleep(3 * LEASE_S)
+        raise ZeroDivisionError
+
+    async def start(shard):
+        tried.append(shard.key)
+        if len(tried) == 1:
+            stand_still()
+
+    async with seam.executor(
+        leave_timeout_s=0.2, on_start=start, on_stop=lambda _: None, on_lease=states.append
+    ) as one:
+        await until(lambda: LeaseState.LOST in states)
+        await until(lambda: len(one.running()) == 2)

@@ -186,7 +186,7 @@ def _evicted(call: Call[Any], before: ExecutorRecord | None, *, was_forced: bool
     if before is None:
         raise Refusal("executor_not_found", f"no executor {call.executor!r}")
     shown = {name: getattr(before, name) for name in before.__struct_fields__}
-    if was_forced:
+    if was_forced and executor is None:  # else its predecessor is waited for all the same
         shown["warning"] = (
             "its shards were given away at once: if the process still runs, two owners act on them"
             f" until its lease of {namespace.info.lease_bound_s:g} s is over"
