@@ -225,17 +225,28 @@ class LocalCluster:
         await self.operator().declare_shards(self._name(namespace), keys)
         await self.settle()
 
-    async def place(self, placement: Mapping[str, str], *, namespace: str | None = None) -> None:
-        """Put shards on executors, which must be there, and keep them there whatever their load.
+    async def place(
+        self,
+        placement: Mapping[str, str],
+        *,
+        is_pinned: bool = False,
+        namespace: str | None = None,
+    ) -> None:
+        """Put shards on executors, which must be there; returns when each has arrived.
 
-        Returns when each has arrived.
+        With `is_pinned` they stay there, or come back, whatever happens to load and executors.
         """
         name = self._name(namespace)
         if self._shard_count is None:
             await self.declare(*placement, namespace=name)
+        operator = self.operator()
         for key, executor in placement.items():
-            await self.operator().pin_shard(name, key, executor, reason=_REASON)
+            if is_pinned:
+                await operator.pin_shard(name, key, executor, reason=_REASON)
+            elif self.owners(name).get(key) != executor:
+                await operator.move_shard(name, key, executor, reason=_REASON)
         await self.until(lambda: placement.items() <= self.owners(name).items())
+        await self.settle()
 
     async def move(self, key: str, to: str, *, namespace: str | None = None) -> None:
         """Move a shard now, by handoff; returns when it is there."""
@@ -279,13 +290,16 @@ class LocalCluster:
         await self.settle()
 
     def down(self) -> None:
-        """No node can be reached until `up`. Leases run out; what is decided stays decided."""
+        """No node answers until `up`, nor decides anything. Executors' leases run out meanwhile."""
+        if self._node is None:
+            raise RuntimeError("it has not started yet: `await cluster.begin()` first")
+        if self.wire.is_up:
+            self._node.consensus.resign()
         self.wire.down()
 
     def up(self) -> None:
-        """The coordinator is reached again; it has stood still meanwhile, as a new leader."""
+        """There is a coordinator again, with its memory, and a leader that gives everyone time."""
         if self._node is not None and not self.wire.is_up:
-            self._node.consensus.resign()
             self._node.consensus.lead()
         self.wire.is_up = True
 

@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from client.transport import Response, TransportFailed
 
@@ -29,6 +29,8 @@ class Wire:
         """How long each request takes until the node hears of it."""
         self.requests_total = 0
         """Every request that was sent, whether it came through or not."""
+        self.observe: Callable[[str, Response | None], None] = lambda _what, _answer: None
+        """Told of each when it is over: method and path, and the answer, None if there was none."""
         self.is_up = True
         self._cut: set[str] = set()
         self._mute: set[str] = set()
@@ -63,7 +65,16 @@ class Wire:
     ) -> Response:
         """The node's answer; raises `TransportFailed` when a fault is in between."""
         self.requests_total += 1
-        parts = urlsplit(url)
+        parts, answer = urlsplit(url), None
+        try:
+            answer = await self._carried(method, parts, headers, body)
+        finally:
+            self.observe(f"{method} {parts.path}", answer)
+        return answer
+
+    async def _carried(
+        self, method: str, parts: SplitResult, headers: Mapping[str, str], body: bytes | None
+    ) -> Response:
         found = _OF_EXECUTOR.fullmatch(parts.path)
         is_own = found is not None and (found["what"] is not None or method == "DELETE")
         executor = unquote(found["name"]) if found is not None and is_own else ""

@@ -95,7 +95,6 @@ async def test_no_call_is_lost_while_shards_move(peers):
     ):
         cluster.wire.latency_s = 0.002
         await cluster.place({"orders": "a"})
-        await cluster.operator().unpin_shard("test", "orders")
         answers = []
 
         async def keep_asking(process):
@@ -121,7 +120,6 @@ async def test_a_call_outlives_the_loss_of_its_owner(peers):
         Process(cluster, "b", peers) as b,
     ):
         await cluster.place({"orders": "a"})
-        await cluster.operator().unpin_shard("test", "orders")
         lost = asyncio.create_task(cluster.expire("a"))
         await cluster.until(lambda: not a.executor.owned("orders"))
         assert (await b.ask("orders", timeout_s=20))[0] == "b"
@@ -154,7 +152,6 @@ async def test_what_was_sent_on_is_not_sent_on_again(peers):
         await cluster.place({"orders": "a"})
         with pytest.raises(Misdirected):
             await b.switchboard.owned("orders")
-        await cluster.operator().unpin_shard("test", "orders")
         moved = asyncio.create_task(cluster.move("orders", "b"))
         await cluster.advance(0.1)
         assert b.executor.owned("orders") is None
@@ -183,7 +180,6 @@ async def test_who_has_let_a_shard_go_refuses_at_once(peers):
         Process(cluster, "b", peers, start_s=0.3) as b,
     ):
         await cluster.place({"orders": "a"})
-        await cluster.operator().unpin_shard("test", "orders")
         moved = asyncio.create_task(cluster.move("orders", "b"))
         await cluster.until(lambda: not a.executor.owned("orders"))
         began_at = cluster.now()

@@ -63,12 +63,23 @@ async def test_a_shard_moves_by_handoff_and_never_overlaps():
         assert cluster.owners() == {"orders": "e1", "mail": "e2"}
         diary.lines.clear()
         before = diary.shards["e1", "orders"].epoch
-        await cluster.operator().unpin_shard("test", "orders")
         await cluster.move("orders", "e2")
         assert diary.of("orders") == [("e1", "stop"), ("e2", "start")]
         assert diary.shards["e2", "orders"].epoch > before
         assert diary.shards["e2", "orders"].may_act()
         assert not diary.shards["e1", "orders"].may_act()
+
+
+async def test_what_is_pinned_comes_back():
+    diary = Diary()
+    async with (
+        LocalCluster() as cluster,
+        executor(cluster, diary, "e1"),
+        executor(cluster, diary, "e2"),
+    ):
+        await cluster.place({"orders": "e1"}, is_pinned=True)
+        await cluster.expire("e1")
+        await cluster.until(lambda: cluster.owners() == {"orders": "e1"})
 
 
 async def test_a_lease_that_expires_is_lost_before_its_shards_are_given_away():
@@ -80,7 +91,6 @@ async def test_a_lease_that_expires_is_lost_before_its_shards_are_given_away():
         executor(cluster, diary, "e2"),
     ):
         await cluster.place({"orders": "e1"})
-        await cluster.operator().unpin_shard("test", "orders")
         before = one.incarnation
         diary.lines.clear()
         states.clear()
