@@ -25,7 +25,7 @@ from coordinator.core.controller.outage import is_silent
 from coordinator.core.controller.poison import parked_for_poison, suspected_of_poison
 from coordinator.core.controller.strays import strays
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import fleet_figures
+from coordinator.core.planner import BlockedReason, fleet_figures
 from coordinator.core.types import ShardState
 from coordinator.leadership import Leadership
 from coordinator.replica import Replica
@@ -72,6 +72,22 @@ GAUGES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "fleet_load_min": ("Utilisation of the coldest executor; on the leader", ("namespace",)),
     "fleet_load_spread_ratio": (
         "Standard deviation by mean of the executors' utilisation; on the leader",
+        ("namespace",),
+    ),
+    "fleet_static_hash_spread_ratio": (
+        "The spread that static hashing would give, as a pass measured it last; on the leader",
+        ("namespace", "rule"),
+    ),
+    "fleet_best_possible_spread_ratio": (
+        "The least spread any placement could have, as of the last pass; on the leader",
+        ("namespace",),
+    ),
+    "balance_blocked": (
+        "1 while the hottest executor cannot be relieved; on the leader",
+        ("namespace", "reason"),
+    ),
+    "executors_saturated": (
+        "Executors whose loop is late or whose backlog does not get less; on the leader",
         ("namespace",),
     ),
     "watch_waiters": ("Open long polls", ()),
@@ -169,12 +185,31 @@ class NodeMetrics(Collector):
         gauges["fleet_load_mean"].add_metric((name,), figures.mean)
         gauges["fleet_load_min"].add_metric((name,), figures.coldest_utilisation)
         gauges["fleet_load_spread_ratio"].add_metric((name,), figures.spread)
+        _add_balance(gauges, name, namespace, mind)
         for cause, count in sorted(mind.moves_total.items()):
             counters["moves"].add_metric((name, str(cause)), count)
         for standing, count in mind.claims.totals.items():
             if count:
                 counters["claims"].add_metric((name, standing.value), count)
         counters["lease_expirations"].add_metric((name,), mind.expirations_total)
+
+
+def _add_balance(
+    gauges: Mapping[str, GaugeMetricFamily], name: str, namespace: NamespaceState, mind: Mind
+) -> None:
+    """What the last pass found, and who would do more if it could."""
+    saturated = sum(mind.loads.is_saturated(one) for one in namespace.executors)
+    gauges["executors_saturated"].add_metric((name,), saturated)
+    if mind.yardstick is not None:
+        hashed = gauges["fleet_static_hash_spread_ratio"]
+        hashed.add_metric((name, "modulo"), mind.yardstick.modulo.spread)
+        hashed.add_metric((name, "ring"), mind.yardstick.ring.spread)
+    plan = None if mind.last_pass is None else mind.last_pass.plan
+    if plan is not None:
+        gauges["fleet_best_possible_spread_ratio"].add_metric((name,), plan.bound.spread)
+        for reason in BlockedReason:
+            is_so = plan.blocked is not None and plan.blocked.reason is reason
+            gauges["balance_blocked"].add_metric((name, reason.value), is_so)
 
 
 def _add_tables(

@@ -48,6 +48,25 @@ def test_every_config_shipped_is_accepted(name: str):
     assert settings.node.name in settings.node.peers
 
 
+POLICIES = sorted(path.name for path in (CONFIGS / "policies").glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_shipped_is_accepted_behind_a_nodes_settings(name: str):
+    text = (CONFIGS / "policies" / name).read_text()
+    settings = parse_settings((CONFIGS / "node-1.toml").read_text() + text, {})
+    (namespace,) = tomllib.loads(text)["namespaces"]
+    policy = settings.namespaces[namespace].policy
+    assert contradictions(merged(Policy(), policy)) == ()
+    told = tomllib.loads(text)["namespaces"][namespace]["policy"]["balancer"]
+    assert {"smoothing_horizon_s", "start_gap", "stop_gap", "cooldown_s"} <= told.keys()
+    assert text.count("\n#") > 8, "a policy says why"
+
+
+def test_there_is_a_policy_for_each_of_three_cases():
+    assert POLICIES == ["bursty-functions.toml", "small-tenants.toml", "task-lists.toml"]
+
+
 def test_the_three_nodes_are_one_cluster_on_different_ports():
     nodes = [load_settings(CONFIGS / f"node-{number}.toml", {}) for number in (1, 2, 3)]
     assert {node.node.name for node in nodes} == {"n1", "n2", "n3"}

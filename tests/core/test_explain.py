@@ -1,11 +1,20 @@
 """One shard in words: why it is here, why not there, why nothing moves it."""
 
+from dataclasses import replace
+
 from coordinator.core import commands as c
 from coordinator.core.controller import words
 from coordinator.core.controller.explain import EVENTS_MAX, TARGETS_MAX, Explanation, explain
 from coordinator.core.controller.mind import Mind
 from coordinator.core.planner import BlockedReason, Rule, Stop
-from coordinator.core.types import Cause, ExecutorStatus, NamespaceKind, Policy, ShardState
+from coordinator.core.types import (
+    Cause,
+    ExecutorStatus,
+    InitialPlacement,
+    NamespaceKind,
+    Policy,
+    ShardState,
+)
 from tests.core.builders import NS, drain, move, park, pin, retire, set_policy
 from tests.core.controller_world import World, quick, settled
 from tests.core.test_decisions import skewed
@@ -114,6 +123,13 @@ def test_pins_parks_drains_and_losses_are_told_as_what_they_are() -> None:
     assert told(world, third).stays == f"{owner} is being emptied: it will be moved"
     world.run(20)
     assert f"because {owner} was drained" in told(world, third).here
+
+
+def test_a_shard_that_was_placed_by_its_name_says_so() -> None:
+    by_name = replace(quick(Policy()), initial_placement=InitialPlacement.HASH)
+    world = settled(World(3, 12, policy=by_name))
+    owner = world.space.shards["0"].executor
+    assert told(world, "0").here == f"it had no owner, and by its name's hash it was {owner}'s"
 
 
 def test_a_lost_executors_shards_say_so() -> None:

@@ -259,3 +259,61 @@ def test_a_mean_lies_within_what_was_reported_and_its_weight_within_one(
         assert min(seen) * (1 - 1e-9) - 1e-300 <= mean <= max(seen) * (1 + 1e-9)
         ((_, _, weight),) = book.entries(book.known())
         assert 0.0 < weight <= 1.0
+
+
+# -- the two load models that fail -------------------------------------------------------------
+
+
+def test_peaks_do_not_add_up_and_means_do() -> None:
+    """Eight shards that are busy in turn: their executor is never busier than one of them."""
+    shards = [f"s{number}" for number in range(8)]
+    book, peaks, total = LoadBook(600.0, 2.0), dict.fromkeys(shards, 0.0), 0.0
+    for beat in range(1200):
+        loads = {key: 1.0 if beat % 8 == number else 0.0 for number, key in enumerate(shards)}
+        book.fold("a", loads, shards, beat * 2.0)
+        peaks = {key: max(peaks[key], load) for key, load in loads.items()}
+        total = max(total, sum(loads.values()))
+    assert sum(peaks.values()) == 8.0  # as if eight cores were needed
+    assert total == 1.0  # one is
+    assert sum(book.means().values()) == pytest.approx(1.0, rel=0.01)
+
+
+def test_the_peak_of_a_metric_with_a_ceiling_is_always_the_ceiling() -> None:
+    """A process of one core, asked for half of one and for three: peaks tell no difference."""
+    book = LoadBook(600.0, 2.0)
+    peaks = {}
+    for name, demand in (("calm", 0.5), ("swamped", 3.0)):
+        lag_s, waiting = 0.0, 0.0
+        for beat in range(1200):
+            burst = 2.0 * demand if beat % 4 == 0 else 2.0 / 3.0 * demand
+            waiting = max(0.0, waiting + burst - 1.0)
+            load = min(1.0, burst)  # what a process can show at most
+            lag_s = 0.3 if waiting > 1.0 else 0.0
+            peaks[name] = max(peaks.get(name, 0.0), load)
+            book.fold(name, {name: load}, [name], beat * 2.0)
+            signals = ProcessSignals(event_loop_lag_s=lag_s, backlog=waiting)
+            book.observe_process(name, signals)
+    assert peaks == {"calm": 1.0, "swamped": 1.0}
+    calm, swamped = book.smoothed("calm"), book.smoothed("swamped")
+    assert calm is not None
+    assert swamped is not None
+    assert calm == pytest.approx(0.5, rel=0.05)
+    # The mean is clipped as well, so no figure of load says how much is missing: the signals do.
+    assert swamped == pytest.approx(1.0, rel=0.05)
+    assert (book.is_saturated("calm"), book.is_saturated("swamped")) == (False, True)
+
+
+def test_one_bad_report_is_no_saturation_and_a_backlog_that_gets_less_is_none() -> None:
+    book = LoadBook(60.0, 2.0)
+    for lag_s in (0.5, 0.5, 0.0, 0.5):
+        book.observe_process("a", ProcessSignals(event_loop_lag_s=lag_s))
+    assert not book.is_saturated("a")
+    for waiting in (90.0, 70.0, 40.0, 10.0):
+        book.observe_process("b", ProcessSignals(backlog=waiting))
+    assert not book.is_saturated("b")
+    for waiting in (10.0, 10.0, 30.0, 31.0):
+        book.observe_process("c", ProcessSignals(backlog=waiting))
+    assert book.is_saturated("c")
+    book.restart("c")
+    assert not book.is_saturated("c")
+    assert not book.is_saturated("never heard")

@@ -65,7 +65,7 @@ def explain(
     if shard.state is ShardState.OWNED and shard.executor is not None and shard.fate is None:
         elsewhere = _elsewhere(namespace, mind, shard, shard.executor, now)
     return Explanation(
-        here=_here(shard, events, move),
+        here=_here(namespace, shard, events, move),
         stays=_goes(namespace, shard)
         or _stays(why_held_up(namespace, mind, now, at_ms), elsewhere),
         elsewhere=elsewhere,
@@ -86,7 +86,10 @@ def _move_of(decision: Decision, shard: Shard) -> Move | None:
     return next((move for move in moves if move.target == shard.executor), None)
 
 
-def _here(shard: Shard, events: tuple[Event, ...], move: Move | None) -> str:
+def _here(
+    namespace: NamespaceState, shard: Shard, events: tuple[Event, ...], move: Move | None
+) -> str:
+    """Why it is with its owner, or with nobody."""
     match shard.state:
         case ShardState.PARKED:
             return f"nobody runs it: it is parked{_because(shard.note)}"
@@ -96,7 +99,7 @@ def _here(shard: Shard, events: tuple[Event, ...], move: Move | None) -> str:
             return "it waits for an executor that may be given it"
         case _:
             pass
-    told = words.why_here(shard)
+    told = words.why_here(shard, namespace.info.policy.initial_placement)
     if move is not None:
         return f"{told}: that {words.moved(move)}"
     note = _note_of(shard, events)

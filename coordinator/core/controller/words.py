@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from coordinator.core.planner import BlockedReason, Move, MoveReason, Rejection, Rule, Stop
-from coordinator.core.types import Cause, Shard
+from coordinator.core.types import Cause, InitialPlacement, Shard
 
 STOPS: Final[Mapping[str, str]] = {
     Stop.NO_EXECUTORS: "no executor may be given shards",
@@ -112,8 +112,13 @@ def why_not(verdict: Rejection, *, rest_s: float = 0.0) -> str:
     )
 
 
-def why_here(shard: Shard) -> str:
-    """Why a shard is with its owner, by the cause of its last assignment alone."""
+def why_here(shard: Shard, first: InitialPlacement = InitialPlacement.LOAD) -> str:
+    """Why a shard is with its owner, by the cause of its last assignment alone.
+
+    `first` is how shards that never had an owner get one.
+    """
+    if shard.cause is Cause.PLACED and first is InitialPlacement.HASH and shard.previous is None:
+        return f"it had no owner, and by its name's hash it was {shard.executor}'s"
     return _HERE[shard.cause].format(
         executor=shard.executor, previous=shard.previous or "an executor that is gone"
     )
