@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from coordinator.clock import Clock
 from coordinator.consensus import NotLeader, Overloaded, TooLarge
@@ -101,35 +101,38 @@ class Leadership:
             if state is None:
                 return Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {namespace!r}")
             mind = controller.mind(state, self._clock.monotonic())
-            verdict = mind.judge(state, beat)
-            if isinstance(verdict, Refused):
-                return verdict
-            if verdict is None:
-                if mind.hear(state, beat):
-                    return _beat_answer(state, beat, term)
-                break
-            if verdict is Need.WAIT:
-                break
-            if verdict is Need.CLAIM:
-                if not await self._adopt(controller, state, mind, beat):
-                    break
-                continue
-            outcome = await (
-                self._join(state, mind, beat)
-                if verdict is Need.JOIN
-                else self._replica.execute(
-                    UpdateExecutor(
-                        namespace=namespace,
-                        executor=beat.executor,
-                        incarnation=beat.incarnation,
-                        profile=beat.profile,
-                        at_ms=self._clock.wall_ms(),
-                    )
-                )
-            )
+            outcome: Outcome
+            match mind.judge(state, beat):
+                case None:
+                    is_heard = mind.hear(state, beat)
+                    return _beat_answer(state, beat, term) if is_heard else _undecided(beat)
+                case Need.WAIT:
+                    outcome = _undecided(beat)
+                case Need.JOIN:
+                    outcome = await self._join(state, mind, beat)
+                case Need.UPDATE:
+                    outcome = await self._update(state, beat)
+                case Need.CLAIM:
+                    outcome = await self._adopt(controller, state, mind, beat)
+                case Refused() as refusal:
+                    outcome = refusal
+                case never:
+                    assert_never(never)
             if isinstance(outcome, Refused):
                 return outcome
-        return Refused(Reason.RECOVERING, f"executor {beat.executor!r} is being decided upon")
+        return _undecided(beat)
+
+    async def _update(self, state: NamespaceState, beat: Beat) -> Outcome:
+        """Commit what an executor tells new of itself."""
+        return await self._replica.execute(
+            UpdateExecutor(
+                namespace=state.info.name,
+                executor=beat.executor,
+                incarnation=beat.incarnation,
+                profile=beat.profile,
+                at_ms=self._clock.wall_ms(),
+            )
+        )
 
     async def _join(self, state: NamespaceState, mind: Mind, beat: Beat) -> Outcome:
         """Let an incarnation in; the one it supersedes is not renewed from now on."""
@@ -142,8 +145,8 @@ class Leadership:
 
     async def _adopt(
         self, controller: Controller, state: NamespaceState, mind: Mind, beat: Beat
-    ) -> bool:
-        """Commit what an executor holds from before; whether all of it is through."""
+    ) -> Outcome:
+        """Commit what an executor holds from before; applied once all of it is through."""
         for chunk in chunks(mind.claims.owed(state, beat)):
             command = AdoptClaims(
                 namespace=state.info.name,
@@ -155,9 +158,9 @@ class Leadership:
             )
             outcome = await self._replica.execute(command)
             if isinstance(outcome, Refused):
-                return False
+                return _undecided(beat)  # closed, or the window is: judged anew when it asks again
             controller.learn(command, outcome, self._replica.state, self._clock.monotonic())
-        return True
+        return Applied()
 
     async def leave(self, namespace: str, executor: str, incarnation: str) -> Outcome:
         """The executor says that it has stopped everything: re-home what it still owns."""
@@ -322,6 +325,10 @@ async def _to_the_end(work: Coroutine[Any, Any, Outcome]) -> Outcome:
     # Nobody may be left to hear of a failure; it is the leader's to try again.
     task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     return await asyncio.shield(task)
+
+
+def _undecided(beat: Beat) -> Refused:
+    return Refused(Reason.RECOVERING, f"executor {beat.executor!r} is being decided upon")
 
 
 def _beat_answer(state: NamespaceState, beat: Beat, term: int) -> BeatAnswer:

@@ -69,7 +69,7 @@ def _to_forget(namespace: NamespaceState, book: CrashBook, now: float) -> tuple[
     if now < book.storm_until:
         # A storm tells nothing, and takes what was told before with it.
         return [shard.key for shard in _struck(namespace)], "storm"
-    if book.is_trial_over(now) and (waiting := _waiting(namespace)):
+    if book.is_trial_over(now) and (waiting := suspects_among(_ownerless(namespace))):
         met = most_crashes(waiting)
         proven = (shard for shard in _struck(namespace) if shard.executor is not None)
         return [shard.key for shard in proven if crashes_of(shard) == met], "outlived a trial"
@@ -84,17 +84,15 @@ def _struck(namespace: NamespaceState) -> Iterator[Shard]:
     return (shard for shard in shards if shard.fate is None)
 
 
-def _waiting(namespace: NamespaceState) -> list[Shard]:
-    """Suspects that are vacant, by key."""
-    keys = sorted(key for key in namespace.vacant if key in namespace.struck)
-    return suspects_among([namespace.shards[key] for key in keys])
+def _ownerless(namespace: NamespaceState) -> list[Shard]:
+    """Struck shards that are vacant, by key."""
+    keys = sorted(key for key in namespace.struck if key in namespace.vacant)
+    return [namespace.shards[key] for key in keys]
 
 
 def _parks(namespace: NamespaceState, at_ms: int) -> list[Command]:
     """One at a time: the next is judged by what the first leaves."""
-    suspects = [
-        namespace.shards[key] for key in sorted(namespace.vacant) if key in namespace.struck
-    ]
+    suspects = _ownerless(namespace)
     if not suspects or namespace.info.policy.poison_threshold is None:
         return []
     scene = scene_of(namespace, namespace.info.policy.poison_threshold)
