@@ -1,9 +1,12 @@
 """The README's tour is run as it stands, and its lists are compared with what there is."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
+import sqlite3
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 from bench.cluster import Nodes
 from bench.processes import Processes
+from client import Operator
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -54,6 +58,45 @@ async def test_the_tour_does_what_it_says(cluster):
         assert states == ["run", "release", "release"]
         (drain,) = answers[-1]["drains"]
         assert (drain["state"], drain["shards_moved"]) == ("drained", 1)
+
+
+async def log_of(folder, holds, within_s=20):
+    """The lines of the example's store, as soon as they are as wanted."""
+    async with asyncio.timeout(within_s):
+        while True:
+            with contextlib.closing(sqlite3.connect(folder / "jobs.db")) as database:
+                tables = database.execute("SELECT name FROM sqlite_schema").fetchall()
+                if ("log",) in tables:
+                    lines = database.execute("SELECT shard, what, epoch FROM log").fetchall()
+                    if holds(lines):
+                        return lines
+            await asyncio.sleep(0.05)
+
+
+async def test_the_executor_runs_and_has_its_shards_back_after_a_crash(cluster, tmp_path):
+    text = README.split("<!-- executor:")[1]
+    (program,) = re.findall(r"```python\n(.*?)```", text.split("## ")[0], re.DOTALL)
+    program = re.sub(r"NODES = .*", f"NODES = {cluster.urls!r}", program)
+    for name in ("jobs.db", "locks"):
+        program = program.replace(f'"{name}"', repr(str(tmp_path / name)))
+    async with Operator(cluster.urls) as operator, Processes(tmp_path) as processes:
+        policy = {"lease_ttl_s": 30.0, "heartbeat_interval_s": 0.5, "initial_hold_s": 0.0}
+        short = policy | {"lease_ttl_s": 1.0}
+        await operator.create_namespace("jobs", kind="fixed", shard_count=6, policy=short)
+        await processes.start("a", (sys.executable, "-c", program, "a"))
+        first = await log_of(tmp_path, lambda lines: len(lines) == 6)
+        await operator.change_policy("jobs", policy)
+        await asyncio.sleep(1.0)  # the lease that it has by now outlasts this test
+        await processes.kill("a")
+        await processes.start("a", (sys.executable, "-c", program, "a"))
+        both = await log_of(tmp_path, lambda lines: len(lines) == 12)
+        assert await processes.terminate("a") == 0
+    epochs = {shard: epoch for shard, _, epoch in first}
+    assert len(epochs) == 6
+    assert all(what == "started on a" for _, what, _ in both)
+    assert all(epoch > epochs[shard] for shard, _, epoch in both[6:])
+    last = await log_of(tmp_path, lambda lines: len(lines) == 18)
+    assert {what for _, what, _ in last[12:]} == {"stopped on a"}
 
 
 def test_every_make_target_that_the_readme_names_exists():
