@@ -135,9 +135,8 @@ class AssignmentPolls:
 
     async def _failed(self, error: errors.ShardCoordinatorError) -> None:
         self._failures += 1
-        level = logging.WARNING if self._failures == 1 else logging.DEBUG
         _log.log(
-            level,
+            self._level(error),
             "assignments_failed namespace=%s executor=%s error=%s",
             self._profile.namespace,
             self._profile.name,
@@ -152,6 +151,12 @@ class AssignmentPolls:
             # A cluster that starts cold knows when it is worth asking again; others do not.
             asked_s = max(asked_s, full_jitter_s(self._failures, self._rng))
         await asyncio.sleep(asked_s)
+
+    def _level(self, error: errors.ShardCoordinatorError) -> int:
+        if self._failures > 1:
+            return logging.DEBUG
+        # A namespace that is new, or a node that is, is recovering for a while: nothing is wrong.
+        return logging.INFO if isinstance(error, errors.Recovering) else logging.WARNING
 
 
 class AckSender:
