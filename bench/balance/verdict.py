@@ -3,7 +3,7 @@
 Decides bars and means over cases. Must not know how a row came about.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import fmean, median
 from typing import Final
 
@@ -64,10 +64,17 @@ def summary(rows: Sequence[Row]) -> dict[str, object]:
     return found
 
 
-def near_ratio(rows: Iterable[Row]) -> float | None:
-    """Our moves to near the bound in all, over the fewest that are proven; None without any."""
+def near_ratio(rows: Sequence[Row]) -> float | None:
+    """Our moves to near the bound in all, over the fewest, where those are known; None without any.
+
+    Known is what the solver found and proved to be the fewest: a proof cut short proves little.
+    """
     ours, proven = 0, 0
-    least = {_case(r): r.moves_to_near_proven for r in rows if r.moves_to_near_proven is not None}
+    least = {
+        _case(row): row.moves_to_near_proven
+        for row in rows
+        if row.moves_to_near_proven is not None and row.moves_to_near == row.moves_to_near_proven
+    }
     for row in rows:
         fewest = least.get(_case(row), 0)
         if row.method == "ours" and fewest and row.moves_to_near is not None:

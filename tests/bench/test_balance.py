@@ -178,13 +178,14 @@ def test_beside_a_solver_one_percent_of_its_spread_and_a_quarter_more_moves_are_
         bound=0.1,
         moves_to_near=5,
     )
-    fine = solved(ours, spread=0.0995, moves_to_near_proven=4)
+    fine = solved(ours, spread=0.0995, moves_to_near=4, moves_to_near_proven=4)
     assert misses([ours, fine], "tight") == []
     assert near_ratio([ours, fine]) == 1.25
-    better = solved(ours, spread=0.098, moves_to_near_proven=3)
+    better = solved(ours, spread=0.098, moves_to_near=3, moves_to_near_proven=3)
     assert len(misses([ours, better], "tight")) == 2
     assert summary([ours, better])["moves_to_near_over_proven"] == pytest.approx(5 / 3, abs=0.001)
     assert near_ratio([ours]) is None
+    assert near_ratio([ours, replace(better, moves_to_near=4)]) is None
 
 
 @pytest.mark.skipif(not solver.is_installed(), reason="OR-tools is not installed")

@@ -27,6 +27,13 @@ _SWAP_TARGETS = 3
 _SWAP_REACH = 512
 
 
+# A shard above this share of a mean executor's load is heavy: it may be moved away from its lighter
+# neighbours rather than they from it. For lighter ones it saved no moves and carried more load.
+_HEAVY = 0.5
+
+# Lighter shards that gain nearly as much as the heavy one, for less, are as good.
+_NEARLY = 0.9
+
 # How many lighter shards are added up to see whether they would do instead of a heavy one.
 _WAY_REACH = 64
 
@@ -151,7 +158,7 @@ def _best_single(pairs: list[Pair], shelf: Shelf, board: Board, pricing: Pricing
         return None
     if (
         largest[1] > found[1]
-        and loads[largest[3]] > load_mean
+        and loads[largest[3]] > _HEAVY * load_mean
         and _is_long_way(largest, found, shelf, board, pricing)
     ):
         found = largest
@@ -167,12 +174,12 @@ _Found = tuple[float, float, Pair, int]
 def _is_long_way(
     largest: _Found, found: _Found, shelf: Shelf, board: Board, pricing: Pricing
 ) -> bool:
-    """Whether lighter shards would have to cost more than the heavy one to gain as much.
+    """Whether lighter shards would have to cost more than the heavy one to gain nearly as much.
 
     By itself each of them scores better, the first ones at least. Beside a dominant shard they are
     many, and to move that one away from them is a single move.
     """
-    goal, one, at = largest[1], found[2], found[3]
+    goal, one, at = _NEARLY * largest[1], found[2], found[3]
     gained = cost = 0.0
     apart = one.apart
     for load in reversed(shelf.loads[max(0, at + 1 - _WAY_REACH) : at + 1]):
