@@ -30,6 +30,7 @@ UNTIL_S: Final = 60.0
 SETTLE_S: Final = 0.001
 # Nothing moves that the test did not move; and nobody waits for newcomers.
 QUIET: Final[Mapping[str, object]] = {"initial_hold_s": 0, "balancer": {"mode": "off"}}
+_NOT_BEGUN: Final = "it has not started yet: `await cluster.begin()` first"
 _REASON: Final = "ordered by the test"
 _numbers: Final = itertools.count(1)
 
@@ -101,8 +102,7 @@ class LocalCluster:
     async def begin(self) -> None:
         """Start, unless it has been started; this takes over the loop's time."""
         if self._beginning is None:
-            self._time = VirtualTime(asyncio.get_running_loop(), self._time_limit_s)
-            self._time.take()
+            self._time = VirtualTime.shared(asyncio.get_running_loop(), self._time_limit_s)
             clock.judge_by(self._time.now)
             self._beginning = asyncio.create_task(self._start())
         if asyncio.current_task() is not self._beginning:
@@ -113,9 +113,9 @@ class LocalCluster:
         transport.serve_in_process(self.url, None)
         self.wire.down()
         if self._time is not None:
-            self._time.give_back()
+            if self._time.give_back():
+                clock.judge_by(None)
             self._time = None
-            clock.judge_by(None)
 
     async def _start(self) -> None:
         try:
@@ -145,6 +145,15 @@ class LocalCluster:
         """Let so much time pass, with all that happens in it."""
         await self.begin()
         await asyncio.sleep(seconds)
+
+    def block(self, seconds: float) -> None:
+        """So much time passes at one blow, as when a callback blocks the loop or the process stops.
+
+        What was due then comes late, and everybody in this process finds that out at once.
+        """
+        if self._time is None:
+            raise RuntimeError(_NOT_BEGUN)
+        self._time.skip(seconds)
 
     async def settle(self) -> None:
         """Return when all is done that can be done without waiting."""
@@ -292,7 +301,7 @@ class LocalCluster:
     def down(self) -> None:
         """No node answers until `up`, nor decides anything. Executors' leases run out meanwhile."""
         if self._node is None:
-            raise RuntimeError("it has not started yet: `await cluster.begin()` first")
+            raise RuntimeError(_NOT_BEGUN)
         if self.wire.is_up:
             self._node.consensus.resign()
         self.wire.down()

@@ -45,12 +45,29 @@ class VirtualTime:
         self._in_executor: Final = loop.run_in_executor
         self._pending = 0  # calls in the threads of the loop's executor
         self._busy_threads = 0
+        self._users = 1
         self._is_given_back = False
         self._changed_at = 0.0  # by the wall: when a thread last began, ended or said something
 
     def now(self) -> float:
         """The present moment, from any thread."""
         return self._now_s
+
+    @classmethod
+    def shared(cls, loop: asyncio.AbstractEventLoop, limit_s: float) -> "VirtualTime":
+        """The virtual time of this loop: begun, or the one that others have begun already."""
+        selector = getattr(loop, "_selector", None)
+        if isinstance(selector, _Selecting):
+            selector.owner.extend(limit_s)
+            return selector.owner
+        one = cls(loop, limit_s)
+        one.take()
+        return one
+
+    def extend(self, limit_s: float) -> None:
+        """One more uses it, for so long at least; it is given back when nobody does any more."""
+        self._users += 1
+        self._ends_at = max(self._ends_at, self._now_s + limit_s)
 
     def take(self) -> None:
         """From here on time is virtual."""
@@ -60,15 +77,19 @@ class VirtualTime:
         # The last thing before a loop is closed; its threads end in their own time.
         self._loop.shutdown_default_executor = self._shut_down
 
-    def give_back(self) -> None:
-        """From here on time passes by itself again, on from where it is."""
+    def give_back(self) -> bool:
+        """From here on time passes by itself again, on from where it is; unless others use it."""
+        self._users -= 1
+        if self._users > 0:
+            return False
         if self._is_given_back:
-            return
+            return True
         self._is_given_back = True
         ahead_s = self._now_s - time.monotonic()
         self._loop.time = lambda: time.monotonic() + ahead_s
         self._loop._selector = self._selector  # noqa: SLF001
         del self._loop.run_in_executor, self._loop.shutdown_default_executor
+        return True
 
     def skip(self, seconds: float) -> None:
         """Time passes in which this process stands still: what is due then comes late."""
@@ -107,6 +128,7 @@ class VirtualTime:
         return future
 
     async def _shut_down(self, *args: Any) -> None:
+        self._users = 0
         self.give_back()
         await self._loop.shutdown_default_executor(*args)
 
@@ -118,11 +140,11 @@ class _Selecting(selectors.BaseSelector):
     """What the loop asks for what is ready: the selector that it had, on virtual time."""
 
     def __init__(self, owner: VirtualTime) -> None:
-        self._owner: Final = owner
+        self.owner: Final = owner
         self._real: Final = owner._selector  # noqa: SLF001 - two halves of one thing
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return self._owner.select(timeout)
+        return self.owner.select(timeout)
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._real.register(fileobj, events, data)

@@ -251,3 +251,9 @@ def test_every_state_and_role_of_the_table_exists():
     for name in ("ShardParked", "FencedOut", "IncarnationClosed", "NoLeader", "Unreachable"):
         assert name in PAGE
         assert name in client.__all__
+
+
+def test_what_the_guide_says_can_be_ordered_of_a_cluster_exists():
+    (sentence,) = re.findall(r"What can be ordered of a cluster: (.*?)\. Code", PAGE)
+    for name in re.findall(r"`(\w+)`", sentence):
+        assert callable(getattr(LocalCluster, name)), name

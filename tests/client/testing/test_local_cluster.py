@@ -255,6 +255,45 @@ async def test_an_executor_that_is_superseded_ends_as_in_production():
                 await cluster.advance(30)
 
 
+async def test_after_a_block_beyond_the_lease_nothing_is_acted_on_and_lost_is_told_first():
+    told, diary = [], Diary()
+    async with (
+        LocalCluster() as cluster,
+        executor(cluster, diary, "e1", on_lease=told.append) as one,
+    ):
+        await cluster.declare("orders")
+        shard = diary.shards["e1", "orders"]
+        told.clear()
+        diary.lines.clear()
+        cluster.block(30)
+        assert not shard.may_act()
+        assert one.owned("orders") is None
+        await cluster.settle()
+        assert told[0] is LeaseState.LOST
+        assert diary.of("orders")[0] == ("e1", "stop")
+        await cluster.until(lambda: one.owned("orders"))
+
+
+async def test_two_clusters_share_the_time_of_a_loop():
+    async with LocalCluster() as one:
+        async with LocalCluster() as other, executor(other, Diary(), "e1") as theirs:
+            await one.advance(60)
+            assert one.now() == other.now()
+            assert theirs.lease_state is LeaseState.CONNECTED
+        async with executor(one, Diary(), "e2") as ours:
+            await one.advance(60)
+            assert ours.lease_state is LeaseState.CONNECTED
+
+
+async def test_what_needs_a_beginning_says_so():
+    cluster = LocalCluster()
+    with pytest.raises(RuntimeError, match="not started"):
+        cluster.down()
+    with pytest.raises(RuntimeError, match="not started"):
+        cluster.block(1)
+    cluster.abandon()
+
+
 async def test_expiring_nobody_is_an_error_of_the_test():
     async with LocalCluster() as cluster:
         with pytest.raises(LookupError, match="no executor 'e9'"):
