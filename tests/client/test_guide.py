@@ -29,7 +29,7 @@ def block(name, **given):
 def test_every_block_is_one_of_those_that_are_run():
     assert PAGE.count("```") == 2 * (len(PYTHON) + len(SHELL))
     assert set(PYTHON) == {"executor", "router", "switchboard", "test", "fallback"}
-    assert set(SHELL) == {"create", "first-day", "switch-on"}
+    assert set(SHELL) == {"create", "first-day", "look", "switch-on"}
 
 
 class Queue:
@@ -181,7 +181,7 @@ async def test_a_router_of_today_hashes_until_there_is_a_table(tmp_path):
     made = PYTHON["fallback"].replace("/var/lib/tenants", str(tmp_path))
     page = {}
     exec(compile(made, "GUIDE.md:fallback", "exec"), page)  # noqa: S102
-    policy = {"initial_placement": "hash", "initial_hold_s": 60, "balancer": {"mode": "off"}}
+    policy = {"initial_placement": "hash", "initial_hold_s": 60, "balancer": {"mode": "dry_run"}}
     keys = [f"tenant-{number}" for number in range(30)]
     async with contextlib.AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(LocalCluster(namespace="tenants", policy=policy))
@@ -238,8 +238,9 @@ async def test_the_commands_do_what_the_guide_says(shell, operator):
     assert (await operator.namespace("sessions")).shard_count == 256
     await shell("first-day")
     policy = (await operator.namespace("tenants")).policy
-    assert (policy.initial_placement, policy.balancer.mode) == ("hash", "off")
-    assert "spread" in (await shell("switch-on")).lower()
+    assert (policy.initial_placement, policy.balancer.mode) == ("hash", "dry_run")
+    assert "spread" in (await shell("look")).lower()
+    await shell("switch-on")
     policy = (await operator.namespace("tenants")).policy
     assert policy.balancer.mode == "on"
 
