@@ -190,7 +190,11 @@ class Leadership:
             )
         if record.predecessor is not None:
             return await self.evict(namespace, executor, force=False)
-        return await self._close(state, mind, executor, CloseCause.LEFT)
+        outcome = await self._close(state, mind, executor, CloseCause.LEFT)
+        if isinstance(outcome, Refused) and outcome.reason is Reason.CONFLICT:
+            # A newer incarnation came in before this was decided, and waits for just this word.
+            return await self.leave(namespace, executor, incarnation)
+        return outcome
 
     async def evict(
         self, namespace: str, executor: str, *, force: bool, entry: Entry | None = None

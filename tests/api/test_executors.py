@@ -466,3 +466,23 @@ async def test_a_hundred_loads_reach_the_balance(api: Caller):
     assert shown["load"] == pytest.approx(1.0)
     assert shown["shards"] == 100
     assert json.loads(json.dumps(shown)) == shown
+
+
+@pytest.mark.parametrize("_try", range(4))
+async def test_a_farewell_that_the_next_incarnation_overtakes_still_hands_over_at_once(
+    api: Caller, _try: int
+):
+    ns = await api.namespace("fixed", 2)
+    await api.join(ns, "e1")
+    await eventually(lambda: _has_all(api, ns, "e1-a", 2))
+    # Both are looked at before either is decided.
+    await asyncio.gather(
+        api.beat(ns, "e1", incarnation="e1-b"),
+        api.ask("DELETE", f"{ns}/executors/e1?incarnation=e1-a"),
+    )
+    await eventually(lambda: _has_all(api, ns, "e1-b", 2), timeout_s=3.0)
+
+
+async def _has_all(api: Caller, ns: str, incarnation: str, count: int) -> bool:
+    answer = await api.get(f"{ns}/executors/e1/assignments?incarnation={incarnation}")
+    return answer.status == 200 and len(answer.body["assignments"]) == count
