@@ -22,7 +22,7 @@ from client.clock import lease_now_s
 from client.connection import Connection
 from client.keeper import ShardCallback
 from client.lease import LeaseState
-from client.leaving import Farewell
+from client.leaving import Farewell, checked_return
 from client.load import LoadRecorder
 from client.name_lock import NameLock
 from client.parts import LoadSources, assembled
@@ -115,7 +115,7 @@ class Executor:
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._bodies: Final = ShardBodies(on_start, on_stop)
-        self._join_timeout_s, self._back_within_s = join_timeout_s, back_within_s
+        self._join_timeout_s, self._back_within_s = join_timeout_s, checked_return(back_within_s)
         host = socket.gethostname() if host is None else host
         self._profile: Final = ExecutorProfile(
             namespace, name, host, address, zone, capacity, version, dict(labels or {})
@@ -234,7 +234,8 @@ class Executor:
         """
         if not self._is_inside and not self._is_leaving:
             return
-        await self._leave_once(self._back_within_s if back_within_s is None else back_within_s)
+        chosen = self._back_within_s if back_within_s is None else checked_return(back_within_s)
+        await self._leave_once(chosen)
         if self._failure is not None:
             raise self._failure
 
@@ -349,6 +350,8 @@ class Executor:
 
     async def _end_tasks(self, *, closes: bool = True) -> None:
         tasks, self._tasks = self._tasks, []
+        if closes:
+            self._parts.keeper.revoke_all()  # at once: who waits below may be cancelled again
         await end_tasks(tasks)
         if not closes:
             return

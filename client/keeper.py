@@ -68,6 +68,8 @@ class ShardKeeper:
         observe_state: Callable[[LeaseState], object],
         observe_fault: Callable[[Exception], object],
     ) -> None:
+        if concurrency_max < 1:
+            raise ValueError(f"at least one callback at a time, not {concurrency_max}")
         self.machine: Final = Reconciler(has_prepare=callbacks.on_prepare is not None)
         self.lease = Lease()
         self.changed: Final = asyncio.Event()  # anything happened; who waits clears it
@@ -130,7 +132,7 @@ class ShardKeeper:
         )
         self._state = state
         if state is LeaseState.LOST:
-            self._revoke_all()
+            self.revoke_all()
         self._observe_state(state)
         match state:
             case LeaseState.SUSPENDED | LeaseState.CONTINUED:
@@ -228,11 +230,11 @@ class ShardKeeper:
             tenure.meter.acknowledge()
 
     async def close(self) -> None:
-        """End what is still under way; called when nothing more is waited for."""
-        self._revoke_all()
+        """End what is still under way; called when nothing more is waited for or acted on."""
         await end_tasks(self._tasks)
 
-    def _revoke_all(self) -> None:
+    def revoke_all(self) -> None:
+        """Nothing that was started may be acted on from here on."""
         for tenure in self._tenures.values():
             tenure.is_granted = False
 

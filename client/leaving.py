@@ -27,6 +27,17 @@ _GOODBYE_S: Final = 3.0
 _DEREGISTER_TIMEOUT_S: Final = 2.0  # a courtesy: without it the lease runs out
 
 
+# The contract's bound: a heartbeat that names more is refused, and who leaves is not heard.
+BACK_WITHIN_MAX_S: Final = 86_400.0
+
+
+def checked_return(back_within_s: float | None) -> float | None:
+    """The time as it is; raises ValueError if no coordinator would take it."""
+    if back_within_s is not None and not 0.0 <= back_within_s <= BACK_WITHIN_MAX_S:
+        raise ValueError(f"one is back within 0 to {BACK_WITHIN_MAX_S:g} s, not {back_within_s!r}")
+    return back_within_s
+
+
 class Farewell:
     """The steps of leaving, for an executor that is inside."""
 

@@ -92,8 +92,11 @@ class Reconciler:
         return sum(life.phase in LIVE for life in self._lives.values())
 
     def running(self) -> dict[str, int]:
-        """The shards of this incarnation that were started and have not ended stopping."""
-        lives = self._lives.values()
+        """The shards of this incarnation that were started and have not ended stopping.
+
+        Plain callbacks ask from threads of theirs: hence the copy, which is made in one step.
+        """
+        lives = list(self._lives.values())
         return {one.key: one.epoch for one in lives if one.is_running and not one.is_orphan}
 
     def held(self) -> dict[str, int]:

@@ -68,7 +68,8 @@ class RoutingTable:
 
     def owners(self) -> dict[str, Owner]:
         """Every shard that has an owner, in a mapping of its own."""
-        return {key: owner for key in self._owners if (owner := self.owner(key)) is not None}
+        # A copy first, made in one step: answers may be taken in meanwhile, on another thread.
+        return {key: owner for key in list(self._owners) if (owner := self.owner(key)) is not None}
 
     def apply(self, answer: RoutingAnswer) -> bool:
         """Take an answer in; False when it is older than the table, or no continuation of it."""

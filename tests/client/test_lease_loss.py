@@ -1,6 +1,7 @@
 """Executors whose namespace lets them go on when no node can be reached, and when they do not."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -50,6 +51,35 @@ async def test_who_reaches_no_node_at_all_goes_on_and_says_so(seam, diary):
         seam.assign(a=(5, "run"), b=(6, "run"))
         await until(lambda: len(executor.running()) == 2)
         assert diary.of("a") == [("e1", "start")]
+
+
+async def test_who_goes_on_and_is_cancelled_again_and_again_while_it_leaves_acts_no_more(
+    seam, diary
+):
+    async def stubborn(_):
+        await asyncio.sleep(0.3)
+
+    async def live():
+        async with seam.executor(diary, leave_timeout_s=5.0, on_stop=stubborn) as executor:
+            await outage(seam, executor)
+            await until(lambda: executor.lease_state is LeaseState.CONTINUED)
+            seam.clock.skip(10 * TTL_S)
+            is_on.set()
+            await asyncio.sleep(10)
+
+    is_on = asyncio.Event()
+    living = asyncio.create_task(live())
+    async with asyncio.timeout(5):
+        await is_on.wait()
+    shard = diary.shards["e1", "a"]
+    assert shard.may_act()
+    for _ in range(20):
+        living.cancel()
+        await asyncio.sleep(0)
+    with contextlib.suppress(asyncio.CancelledError):
+        await living
+    # Its lease is watched by nobody any more, and would go on for ever.
+    assert not shard.may_act()
 
 
 async def test_nothing_starts_while_it_goes_on_without_a_lease(seam, diary):

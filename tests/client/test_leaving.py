@@ -63,6 +63,23 @@ async def test_an_executor_may_leave_before_its_body_ends(seam, diary):
     await executor.leave()
 
 
+@pytest.mark.parametrize("back_within_s", [-1.0, 86_401.0, float("nan"), float("inf")])
+async def test_a_return_that_no_coordinator_takes_is_refused_before_it_costs_anything(
+    seam, diary, back_within_s
+):
+    with pytest.raises(ValueError, match="back within"):
+        seam.executor(diary, back_within_s=back_within_s)
+    async with seam.executor(diary) as executor:
+        with pytest.raises(ValueError, match="back within"):
+            await executor.leave(back_within_s=back_within_s)
+        assert seam.left == []
+
+
+async def test_an_executor_that_may_call_nothing_back_is_none(seam, diary):
+    with pytest.raises(ValueError, match="at least one"):
+        seam.executor(diary, max_concurrent_callbacks=0)
+
+
 async def test_a_body_that_ends_while_somebody_leaves_waits_until_that_is_through(seam, diary):
     async def stop(shard):
         await asyncio.sleep(0.2)

@@ -1,5 +1,7 @@
 """The life cycle of shards, event by event."""
 
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -610,3 +612,28 @@ def test_a_release_is_remembered_though_sets_without_the_shard_came_since():
     bench.tell(assigned(3, a=(5, "release")), CallbackEnded("a"), assigned(4))
     assert bench.tell(assigned(5, a=(5, "run"))) == []
     assert bench.tell(assigned(6, a=(6, "run"))) == [Start("a", 6)]
+
+
+def test_what_runs_may_be_asked_for_on_another_thread():
+    machine = Reconciler(has_prepare=False)
+    machine.step(Renewed(at(1)), 0.0)
+    duties = {str(key): (5, "run") for key in range(300)}
+    is_over = threading.Event()
+
+    def sets():
+        for revision in range(2, 40):
+            duties[f"new-{revision}"] = (revision, "run")
+            for action in machine.step(assigned(revision, **duties), 0.0):
+                machine.step(CallbackEnded(action.key), 0.0)
+        is_over.set()
+
+    coming = threading.Thread(target=sets)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        coming.start()
+        while not is_over.is_set():
+            assert len(machine.running()) <= 400
+    finally:
+        sys.setswitchinterval(before)
+        coming.join()

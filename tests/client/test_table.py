@@ -1,5 +1,8 @@
 """The router's table, answer by answer."""
 
+import sys
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,3 +144,25 @@ def test_any_sequence_of_deltas_gives_what_a_snapshot_would(changes, data):
     whole.apply(read(None, len(history) - 1))
     assert routes.owners() == whole.owners()
     assert [k for k in "abcd" if routes.is_parked(k)] == [k for k in "abcd" if whole.is_parked(k)]
+
+
+def test_owners_are_listed_on_one_thread_while_answers_come_on_another():
+    made = RoutingTable()
+    made.apply(answer("snapshot", 1, owners={str(key): ("e1", 1) for key in range(200)}))
+    is_over = threading.Event()
+
+    def answers():
+        for revision in range(2, 400):
+            made.apply(answer("delta", revision, owners={f"new-{revision}": ("e2", revision)}))
+        is_over.set()
+
+    coming = threading.Thread(target=answers)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        coming.start()
+        while not is_over.is_set():
+            assert len(made.owners()) >= 200
+    finally:
+        sys.setswitchinterval(before)
+        coming.join()
