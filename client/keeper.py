@@ -162,7 +162,7 @@ class ShardKeeper:
         self.observe_lease()
         if self.state is not LeaseState.LOST:
             is_late = self.state is not LeaseState.CONNECTED
-            self.feed(Renewed(cursor, frozenset(overdue), is_late))
+            self.feed(Renewed(cursor, frozenset(overdue), is_late, ttl_s))
 
     def end_lease(self) -> None:
         """A coordinator answers, and does not know of this lease: it goes on no longer."""

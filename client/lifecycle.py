@@ -60,6 +60,7 @@ class Renewed:
     cursor: Cursor
     overdue: frozenset[str] = frozenset()  # shards that should have been released by now
     is_late: bool = False  # so late that the lease is SUSPENDED all the same
+    ttl_s: float = 0.0  # how long it lets the executor act at most
 
 
 @dataclass(frozen=True, slots=True)

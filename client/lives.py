@@ -13,6 +13,13 @@ from typing import Final
 # soon enough for another executor to have a go.
 START_TRIES_MAX: Final = 3
 START_RETRY_S: Final = 0.25  # and four times that before the third try
+# Between the release by its owner and the grant, a shard may stand in no set of its target: what
+# was warmed up is kept that long. The contract's default for a release that hangs.
+PREPARED_LINGER_S: Final = 30.0
+# A stop that goes on so long after another life of its shard was assigned, and for a lease in any
+# case, is taken to hang: others are to have the shard.
+HUNG_STOP_S: Final = 5.0
+HUNG_STOP: Final = "on_stop of the life before has not ended"
 ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
 # Epochs acknowledged as released are remembered, the latest of so many shards, whatever sets arrive
 # in between: nodes do not name them again, and this is for when one does.
@@ -47,13 +54,27 @@ class Life:
     was_prepared: bool = False
     was_started: bool = False
     tries: int = 0
-    retry_at: float = 0.0  # RESTING: of the next try; PREPARED: of the end of its patience
+    # RESTING: of the next try; PREPARED and STOPPING: of the end of patience
+    retry_at: float = 0.0
+    was_withheld: bool = False  # its own lease has run out, or will
+    awaited: int = 0  # STOPPING: the epoch that waits for the end of this stop
     error: str = ""
 
     @property
     def is_running(self) -> bool:
         """Whether it was started with success and its stop has not ended."""
         return self.was_started and self.phase in {Phase.RUNNING, Phase.STOPPING}
+
+    def is_past(self, epoch: int) -> bool:
+        """Whether it stops without any permission left while the shard is assigned anew."""
+        has_ended = self.is_orphan or self.was_withheld
+        return self.phase is Phase.STOPPING and has_ended and epoch > self.epoch
+
+    def has_hung(self, epoch: int, now: float, patience_s: float) -> bool:
+        """Whether its stop has kept this newer assignment waiting for too long."""
+        if self.awaited != epoch:
+            self.awaited, self.retry_at = epoch, now + patience_s
+        return now >= self.retry_at
 
     @property
     def is_held(self) -> bool:

@@ -19,6 +19,7 @@ The rules it keeps, in any order of events:
 from collections.abc import Collection
 from typing import Final, assert_never
 
+from client import lives
 from client.lease import LeaseState
 from client.lifecycle import (
     Acknowledge,
@@ -44,10 +45,6 @@ from client.lifecycle import (
 )
 from client.lives import LIVE, UNDER_WAY, Forgone, Life, Phase
 
-# Between the release by its owner and the grant, a shard may stand in no set of its target: what
-# was warmed up is kept that long. The contract's default for a release that hangs.
-PREPARED_LINGER_S: Final = 30.0
-
 
 class Reconciler:
     """The shards of one executor name, across its incarnations in this process."""
@@ -59,6 +56,7 @@ class Reconciler:
         self._set: AssignmentSet | None = None  # in force
         # Shards whose release is overdue, with the revision of the last answer that said so.
         self._withheld: dict[str, int] = {}
+        self._patience_s = lives.HUNG_STOP_S
         self._is_leaving = False
         self._stops_all = False
         self._lives: dict[str, Life] = {}
@@ -104,10 +102,7 @@ class Reconciler:
         return {key: life.epoch for key, life in self._lives.items() if life.is_held}
 
     def last_held(self) -> dict[str, int]:
-        """The shards that were given up for want of a lease, until a set says what to hold.
-
-        A cluster that lost its memory gives them back where they were.
-        """
+        """The shards that were given up for want of a lease, until a set says what to hold."""
         return self._forgone.last_held(self.held())
 
     def withheld(self, cursor: Cursor, overdue: Collection[str]) -> list[str]:
@@ -123,15 +118,15 @@ class Reconciler:
             for life in self._lives.values()
             if (life.phase is Phase.RESTING and self._may_begin(life.key, life.epoch))
             or (life.phase is Phase.PREPARED and life.key not in self._set.duties)
+            or self._epoch_awaiting(life) is not None
         )
         return min(waiting, default=None)
 
     def is_wanted(self, key: str) -> bool:
         """Whether a start or prepare that has not begun yet is still to happen."""
         life = self._lives.get(key)
-        if life is None or life.is_orphan or life.is_revoked:
-            return False
-        if self._lease is not LeaseState.CONNECTED:
+        is_connected = self._lease is LeaseState.CONNECTED
+        if life is None or life.is_orphan or life.is_revoked or not is_connected:
             return False
         duty = self._duty(key)
         wanted: Duty = "prepare" if life.phase is Phase.PREPARING else "run"
@@ -178,6 +173,9 @@ class Reconciler:
         self._lease = LeaseState.SUSPENDED if event.is_late else LeaseState.CONNECTED
         overdue = self.withheld(cursor, event.overdue)
         self._withheld = self._withheld | dict.fromkeys(overdue, cursor.revision)
+        self._patience_s = max(lives.HUNG_STOP_S, event.ttl_s)
+        for life in filter(None, map(self._lives.get, overdue)):
+            life.was_withheld = True
         is_same = before == (self._lease, self._floor, self._withheld.keys())
         return [] if is_same else self._converge_all(now)
 
@@ -271,7 +269,7 @@ class Reconciler:
             return self._begin(key, is_new_set=is_new_set)
         match life.phase:
             case Phase.PREPARING | Phase.STOPPING:
-                return []  # its end brings us back here
+                return self._wait_for_end(life, now)
             case Phase.STARTING:
                 return self._revoke(life) if self._is_barred(life) else self._adopt(life)
             case Phase.RUNNING:
@@ -330,6 +328,14 @@ class Reconciler:
         life.phase = Phase.STOPPING
         return [Stop(life.key, life.epoch)]
 
+    def _wait_for_end(self, life: Life, now: float) -> list[Action]:
+        """It brings us back here; a stop that hangs keeps no newer assignment from others."""
+        epoch = self._epoch_awaiting(life)
+        if epoch is None or not life.has_hung(epoch, now, self._patience_s):
+            return []
+        self._forgone.release(life.key, epoch)  # it is not to start when the stop does end
+        return [Acknowledge(Outcome.FAILED, life.key, epoch, lives.HUNG_STOP)]
+
     def _go_on_prepared(self, life: Life, now: float) -> list[Action]:
         is_over = self._lease is LeaseState.LOST or self._is_leaving or life.is_orphan
         duty = self._duty(life.key)
@@ -356,7 +362,7 @@ class Reconciler:
         if self._set is None:
             return []
         if life.retry_at == 0.0:
-            life.retry_at = now + PREPARED_LINGER_S
+            life.retry_at = now + lives.PREPARED_LINGER_S
         return [] if now < life.retry_at else self._stop(life)
 
     def _go_on_failed(self, life: Life, now: float, *, is_new_set: bool) -> list[Action]:
@@ -379,6 +385,12 @@ class Reconciler:
 
     def _duty(self, key: str) -> tuple[int, Duty] | None:
         return None if self._set is None else self._set.duties.get(key)
+
+    def _epoch_awaiting(self, life: Life) -> int | None:
+        """A newer assignment that only waits for the end of this stop."""
+        epoch, duty = self._duty(life.key) or (0, None)
+        is_due = duty == "run" and life.is_past(epoch) and self._may_begin(life.key, epoch)
+        return epoch if is_due else None
 
     def _may_begin(self, key: str, epoch: int | None) -> bool:
         if self._lease is not LeaseState.CONNECTED or self._is_leaving:

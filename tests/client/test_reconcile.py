@@ -26,8 +26,8 @@ from client.lifecycle import (
     Suspended,
     TimePassed,
 )
-from client.lives import ERROR_TEXT_MAX, START_TRIES_MAX
-from client.reconcile import PREPARED_LINGER_S, Reconciler
+from client.lives import ERROR_TEXT_MAX, HUNG_STOP, PREPARED_LINGER_S, START_TRIES_MAX
+from client.reconcile import Reconciler
 
 CLUSTER = "c1"
 
@@ -637,3 +637,30 @@ def test_what_runs_may_be_asked_for_on_another_thread():
     finally:
         sys.setswitchinterval(before)
         coming.join()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_assignment_that_waits_for_a_stop_that_hangs_is_given_up(is_closed):
+    bench = running("a", 5)
+    if is_closed:
+        bench.tell(Closed(), Renewed(at(3), ttl_s=10.0))
+    else:
+        bench.tell(assigned(2, a=(5, "release")), Renewed(at(3), frozenset("a"), ttl_s=10.0))
+    assert bench.tell(assigned(4, a=(9, "run"))) == []
+    assert bench.machine.wake_at() == 10.0  # a lease, as that is longer than the patience
+    bench.now = 10.0
+    assert bench.tell(TimePassed()) == [failed("a", 9, HUNG_STOP)]
+    assert bench.machine.wake_at() is None
+    assert bench.tell(assigned(5, a=(9, "run"))) == []
+    # The stop ends after all: what was given up does not start, what is assigned next does.
+    bench.tell(CallbackEnded("a"))
+    assert bench.tell(assigned(6, a=(9, "run"))) == []
+    assert bench.tell(assigned(7, a=(11, "run"))) == [Start("a", 11)]
+
+
+def test_a_stop_under_a_lease_that_holds_is_waited_for_whatever_is_assigned():
+    bench = running("a", 5)
+    bench.tell(assigned(2, a=(5, "release")), assigned(3, a=(9, "run")))
+    bench.now = 1000.0
+    assert bench.machine.wake_at() is None
+    assert bench.tell(TimePassed()) == []

@@ -198,3 +198,10 @@ def test_the_test_of_a_rule_is_there(rule):
     file, _, name = DIRECTED[rule].partition("::")
     source = ast.parse((TESTS / file).read_text())
     assert [one for one in source.body if isinstance(one, ast.FunctionDef) and one.name == name]
+
+
+@pytest.mark.timeout(120)
+def test_a_stop_that_never_ends_keeps_its_shard_from_nobody():
+    for_ever = 1e6
+    script = [line(9.9, "hang", "e1 e2", 1.0, for_ever), line(10.0, "drain", "e1 e2")]
+    assert play(Sight(script), 2) is None  # the balancer sends the shard back to where it hangs
