@@ -65,8 +65,8 @@ class Operator(BalanceVerbs):
         """Release every connection."""
         await self.connection.close()
 
-    async def _send(self, call: Call[T]) -> T:
-        return await self.connection.send(call, timeout_s=self._timeout_s)
+    async def _send(self, call: Call[T], timeout_s: float | None = None) -> T:
+        return await self.connection.send(call, timeout_s=timeout_s or self._timeout_s)
 
     # -------------------------------------------------------------------------- namespaces
 

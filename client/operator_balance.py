@@ -4,18 +4,20 @@ Decides nothing but how a question becomes a request.
 """
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 from client import calls, outlooks, views
 from client.calls import Call
 
 T = TypeVar("T")
 
+CALCULATION_TIMEOUT_S: Final = 60.0  # ten fleets of 100,000 shards take some ten seconds
+
 
 class Sender(Protocol):
     """Whoever sends a request."""
 
-    def _send(self, call: Call[T]) -> Awaitable[T]: ...
+    def _send(self, call: Call[T], timeout_s: float | None = None) -> Awaitable[T]: ...
 
 
 class BalanceVerbs:
@@ -64,14 +66,15 @@ class BalanceVerbs:
                 without_hosts=without_hosts,
                 without_executors=without_executors,
                 policy=policy,
-            )
+            ),
+            CALCULATION_TIMEOUT_S,
         )
 
     async def capacity(
         self: Sender, namespace: str, *, executors: str | None = None
     ) -> outlooks.CapacityView:
         """How many executors it takes; `executors` is a number or a range such as `8-16`."""
-        return await self._send(calls.capacity(namespace, executors))
+        return await self._send(calls.capacity(namespace, executors), CALCULATION_TIMEOUT_S)
 
     async def balance_history(self: Sender, namespace: str) -> outlooks.HistoryView:
         """What the present leader's balancer did, predicted, and brought about."""

@@ -10,6 +10,7 @@ from client.cli import output
 from client.cli.namespaces import parsed_policy
 from client.cli.output import Column, Shape, of, ratio
 from client.cli.session import Session, command, say
+from client.operator_balance import CALCULATION_TIMEOUT_S
 
 CAPACITY = Shape(
     "table",
@@ -146,14 +147,16 @@ async def what_if(
         without_executors=gone,
         policy=parsed_policy(settings) or None,
     )
-    _told(session, await session.fetch(call), "executors", within="plan")
+    body = await session.fetch(call, at_least_s=CALCULATION_TIMEOUT_S)
+    _told(session, body, "executors", within="plan")
 
 
 @command(balance, "capacity")
 @click.option("--executors", metavar="N-M", help="The numbers to show, such as 8-16.")
 async def capacity(session: Session, executors: str | None) -> None:
     """Show how many executors it takes, and how hot the hottest would be with more or fewer."""
-    body = await session.fetch(calls.capacity(session.namespace, executors))
+    call = calls.capacity(session.namespace, executors)
+    body = await session.fetch(call, at_least_s=CALCULATION_TIMEOUT_S)
     settings = session.settings
     if settings.output not in {"table", "wide"}:
         say(output.shown(body, "needed", settings.output))

@@ -55,9 +55,10 @@ class Session:
             raise click.UsageError("no namespace: name one with -n or SHARDCTL_NAMESPACE")
         return self.settings.namespace
 
-    async def fetch(self, call: Call[Any]) -> bytes:
-        """The body of an answer."""
-        response = await self.operator.connection.fetch(call, timeout_s=self.settings.timeout_s)
+    async def fetch(self, call: Call[Any], *, at_least_s: float = 0.0) -> bytes:
+        """The body of an answer; what takes longer than others is waited for `at_least_s`."""
+        timeout_s = max(self.settings.timeout_s, at_least_s)
+        response = await self.operator.connection.fetch(call, timeout_s=timeout_s)
         decoded_answer(call, response)  # what is no such answer is not shown as one
         return response.body
 

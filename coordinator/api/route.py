@@ -65,6 +65,8 @@ class Route:
     is_order: bool = False
     """An operator's change: takes an idempotency key and a dry run, refuses doubled JSON keys."""
     content_type: str = JSON
+    takes_s: float = 0.0
+    """How much longer than others an answer may take: who hands it on waits for it."""
 
     @property
     def pattern(self) -> str:

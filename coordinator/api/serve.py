@@ -33,6 +33,7 @@ from coordinator.consensus import (
 log = logging.getLogger("coordinator.api")
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
+TAKES_S: Final = web.RequestKey("takes_s", float)
 _WELL_FORMED_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
 
@@ -97,6 +98,7 @@ class Server:
             if request.body_exists:
                 payload = await self._read(request, route)
             if route.leader is not Leader.NO or is_must:
+                request[TAKES_S] = route.takes_s
                 passed = await self._to_leader(request, payload, is_must=is_must)
                 if passed is not None:
                     return passed
@@ -221,7 +223,7 @@ class Server:
             url,
             payload,
             request_id=request_id,
-            wait_s=wait_s,
+            wait_s=wait_s + request.get(TAKES_S, 0.0),
             prepare=lambda response: self.sign(request_id, response),
         )
 

@@ -561,6 +561,14 @@ def test_facts_of_balance_leave_out_room_that_may_not_be_used() -> None:
     assert set(balance_facts(space(state), mind, NOW, AT_MS).loads) == {"e2", "e3"}
 
 
+def test_what_hashing_would_give_very_many_shards_is_left_to_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.core.controller.facts.HASHED_MAX", 5)
+    state = fleet(3, 6)
+    assert balance_facts(space(state), begun(state), NOW, AT_MS).hashed is None
+
+
 # -- why no voluntary move is made -------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from coordinator.core.controller.decisions import (
     PassEntry,
     Realised,
     again,
+    hypothetical,
 )
 from coordinator.core.controller.effects import AFTER_MIN_S
 from coordinator.core.controller.mind import Mind
@@ -76,6 +77,22 @@ def test_decisions_their_inputs_and_what_waits_to_be_measured_are_bounded() -> N
     for number in range(HISTORY_MAX + 10):
         book.passed(PassEntry(number, number, 1, f"reason {number}"))
     assert len(book.history) == HISTORY_MAX
+
+
+def test_the_inputs_of_a_forgotten_decision_make_room_for_others() -> None:
+    book = DecisionBook()
+    for number in range(3 * DECISIONS_MAX):
+        book.add(decided(number, INPUT_SHARDS_MAX // DECISIONS_MAX))
+    assert all(one.inputs is not None for one in book.all())
+
+
+def test_moves_to_and_from_executors_that_are_gone_are_left_out_in_thought() -> None:
+    plan = decided(1).plan
+    weights = {move.key: 1.0 for move in plan.moves}
+    both = hypothetical({"a": 7.0, "b": 0.0}, {}, plan, weights)
+    assert both.hottest_utilisation == 7.0 - len(plan.moves)
+    alone = hypothetical({"a": 7.0}, {}, plan, weights)
+    assert alone.hottest_utilisation == 7.0
 
 
 def test_a_forgotten_decision_explains_no_shard_and_a_later_one_does() -> None:

@@ -6,7 +6,7 @@ from coordinator.core import commands as c
 from coordinator.core.controller import words
 from coordinator.core.controller.explain import EVENTS_MAX, TARGETS_MAX, Explanation, explain
 from coordinator.core.controller.mind import Mind
-from coordinator.core.planner import BlockedReason, Rule, Stop
+from coordinator.core.planner import BlockedReason, Move, MoveReason, Rule, Stop
 from coordinator.core.types import (
     Cause,
     ExecutorStatus,
@@ -39,6 +39,15 @@ def test_every_rule_reason_stop_and_cause_has_words() -> None:
     assert set(words.BLOCKS) == set(BlockedReason)
     assert set(words._NOT) == set(Rule)
     assert set(words._HERE) == set(Cause)
+
+
+def test_swaps_and_idle_shards_are_told_as_what_they_are() -> None:
+    plain = Move("s", "a", "b", 1.0, MoveReason.RELIEVE, 1.0, 3.0, 2.0, 0.5, 1.5)
+    effect = "takes a from 3 to 2 times its capacity and b from 0.5 to 1.5"
+    assert words.moved(plain) == effect
+    swap = replace(plain, reason=MoveReason.SWAP, swap_with="t")
+    assert words.moved(swap) == f"in exchange for t it {effect}"
+    assert "piled up on a" in words.moved(replace(plain, reason=MoveReason.LEVEL_IDLE))
 
 
 def test_every_move_of_a_balanced_fleet_is_explained_by_its_figures() -> None:
@@ -174,3 +183,37 @@ def test_an_unmeasured_shard_is_told_as_that() -> None:
     world = settled(World(2, 4, policy=quick(Policy()), load=lambda _: None)).run(10)
     world.order(set_policy(quick(Policy())))
     assert {one.rule for one in told(world, "0").elsewhere} == {Rule.UNMEASURED}
+
+
+# -- a whole story -----------------------------------------------------------------------------
+
+
+def test_each_shard_of_a_fleet_that_lives_through_everything_says_why_it_is_where_it_is() -> None:
+    """Placed by name, balanced, drained, a host lost, one restarted: as in the demo."""
+    by_name = replace(quick(Policy()), initial_placement=InitialPlacement.HASH)
+    world = settled(World(5, 60, policy=by_name, load=lambda key: 1.0 + int(key) % 7))
+    world.run(40)
+    world.order(drain("e1"))
+    world.run(20)
+    world.members["e2"].die(world.now)
+    world.run(30)
+    world.members["e3"].restart(is_proven_dead=True)
+    world.run(20)
+    heard = {
+        Cause.PLACED: "by its name's hash",
+        Cause.BALANCE: "to level the load",
+        Cause.DRAIN: "e1 was drained",
+        Cause.LOST: "e2 was lost",
+        Cause.RESTART: "restarted and was given back what it had",
+    }
+    seen = set()
+    for key, shard in world.space.shards.items():
+        explanation = told(world, key)
+        seen.add(shard.cause)
+        is_left = shard.cause is Cause.PLACED and shard.previous is not None
+        assert ("without an owner by" if is_left else heard[shard.cause]) in explanation.here
+        assert explanation.stays
+        assert explanation.elsewhere
+        if shard.cause is Cause.BALANCE:
+            assert "times its capacity" in explanation.here
+    assert {Cause.DRAIN, Cause.LOST, Cause.RESTART} <= seen

@@ -1,5 +1,6 @@
 """The paths of balance: a part of the one table of routes."""
 
+from dataclasses import replace
 from typing import Final
 
 from coordinator.api.operators import balance, outlook
@@ -10,6 +11,8 @@ from coordinator.api.parameters import CONSISTENCY, MISSING, NS
 from coordinator.api.route import Leader, Parameter, Route
 
 _BUSY: Final = (*MISSING, "rate_limited")
+_CALCULATION_S: Final = 50.0
+"""The largest that is taken is done in a fraction of it, beside a loop that has much to do."""
 
 BALANCE_ROUTES: Final[tuple[Route, ...]] = (
     read(
@@ -58,15 +61,21 @@ BALANCE_ROUTES: Final[tuple[Route, ...]] = (
         body_is_optional=True,
         answer=told_of.WhatIfAnswer,
         reasons=_BUSY,
+        takes_s=_CALCULATION_S,
     ),
-    read(
-        f"{NS}/balance/capacity",
-        outlook.capacity,
-        "How many executors it takes.",
-        told_of.CapacityAnswer,
-        leader=Leader.MUST,
-        reasons=_BUSY,
-        parameters=(Parameter("executors", "A number or a range for the table, such as 8-16."),),
+    replace(
+        read(
+            f"{NS}/balance/capacity",
+            outlook.capacity,
+            "How many executors it takes.",
+            told_of.CapacityAnswer,
+            leader=Leader.MUST,
+            reasons=_BUSY,
+            parameters=(
+                Parameter("executors", "A number or a range for the table, such as 8-16."),
+            ),
+        ),
+        takes_s=_CALCULATION_S,
     ),
     read(
         f"{NS}/balance/history",

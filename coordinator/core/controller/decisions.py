@@ -8,7 +8,6 @@ are made, only how one is made again from what it was made of.
 from collections import deque
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import islice
 from typing import Final
 
 from coordinator.core.planner import (
@@ -199,11 +198,9 @@ class DecisionBook:
 
     def _drop_inputs(self) -> None:
         """Of the oldest decision that has some."""
-        for oldest in islice(self._by_id.values(), len(self._by_id)):
-            if oldest.inputs is not None:
-                self._input_shards -= oldest.inputs.shards
-                self._by_id[oldest.id] = replace(oldest, inputs=None)
-                return
+        oldest = next(one for one in self._by_id.values() if one.inputs is not None)
+        self._input_shards -= 0 if oldest.inputs is None else oldest.inputs.shards
+        self._by_id[oldest.id] = replace(oldest, inputs=None)
 
 
 def _is_same(one: Decision, other: Decision) -> bool:

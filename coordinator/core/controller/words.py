@@ -117,7 +117,12 @@ def why_here(shard: Shard, first: InitialPlacement = InitialPlacement.LOAD) -> s
 
     `first` is how shards that never had an owner get one.
     """
-    if shard.cause is Cause.PLACED and first is InitialPlacement.HASH and shard.previous is None:
+    if shard.cause is Cause.PLACED and shard.previous is not None:
+        return (
+            f"it was left without an owner by {shard.previous}, and {shard.executor} was the least"
+            " loaded that could be given it"
+        )
+    if shard.cause is Cause.PLACED and first is InitialPlacement.HASH:
         return f"it had no owner, and by its name's hash it was {shard.executor}'s"
     return _HERE[shard.cause].format(
         executor=shard.executor, previous=shard.previous or "an executor that is gone"
