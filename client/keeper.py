@@ -88,7 +88,12 @@ class ShardKeeper:
         self._start_turns: Final = asyncio.Semaphore(concurrency_max)
         self._stop_turns: Final = asyncio.Semaphore(concurrency_max)
         self._timer_changed: Final = asyncio.Event()
-        give_up_in_child(self, lambda keeper: keeper.lease.close())
+        give_up_in_child(self, ShardKeeper._give_up)
+
+    def _give_up(self) -> None:
+        self.lease.close()
+        for tenure in self._tenures.values():
+            tenure.meter.survive_fork()
 
     @property
     def state(self) -> LeaseState:

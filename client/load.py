@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
 
+from client.forks import give_up_in_child
 from client.shard import Shard
 
 # Handles kept for reuse; beyond, those without an open section are made again when needed.
@@ -36,19 +37,19 @@ class Window:
 class Busy:
     """The sections of one shard. Enter it around whatever works for the shard."""
 
-    __slots__ = ("_at", "_busy", "_clock", "_lock", "_name", "_open", "_wall_s")
+    __slots__ = ("_at", "_busy", "_clock", "_name", "_open", "_recorder", "_wall_s")
 
     def __init__(self, recorder: "LoadRecorder", name: _Name) -> None:
         self._name: Final = name
-        self._lock: Final = recorder._lock  # noqa: SLF001 - two halves of one thing
-        self._clock: Final = recorder._clock  # noqa: SLF001
+        self._recorder: Final = recorder
+        self._clock: Final = recorder._clock  # noqa: SLF001 - two halves of one thing
         self._busy: Final = recorder._busy  # noqa: SLF001
         self._open = 0
         self._at = 0.0
         self._wall_s = 0.0
 
     def __enter__(self) -> None:
-        with self._lock:
+        with self._recorder._lock:  # noqa: SLF001
             now = self._clock()
             if self._open:
                 self._wall_s += self._open * (now - self._at)
@@ -63,7 +64,7 @@ class Busy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
+        with self._recorder._lock:  # noqa: SLF001
             now = self._clock()
             self._wall_s += self._open * (now - self._at)
             self._at = now
@@ -97,12 +98,13 @@ class LoadRecorder:
     ) -> None:
         self._clock: Final = clock
         self._cpu_clock: Final = cpu_clock
-        self._lock: Final = threading.Lock()
+        self._lock = threading.Lock()
         self._handles: dict[_Name, Busy] = {}
         self._busy: dict[Busy, None] = {}  # with time in this window
         self._began_at = clock()
         self._cpu_s = cpu_clock()
         self._kept: dict[str, dict[str, float]] = {}
+        give_up_in_child(self, LoadRecorder._survive_fork)
 
     def busy(self, shard: Shard | str, namespace: str = "") -> Busy:
         """A section of work for a shard, named by its handle, or by its key and namespace.
@@ -111,6 +113,9 @@ class LoadRecorder:
         """
         name = (namespace, shard) if type(shard) is str else _name_of(shard, namespace)
         return self._handles.get(name) or self._made(name)
+
+    def _survive_fork(self) -> None:
+        self._lock = threading.Lock()  # whoever held it in the parent never frees this copy
 
     def _made(self, name: _Name) -> Busy:
         if len(self._handles) >= HANDLES_MAX:

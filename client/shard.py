@@ -25,7 +25,7 @@ class LoadMeter:
     """
 
     def __init__(self, now: float) -> None:
-        self._lock: Final = threading.Lock()
+        self._lock = threading.Lock()
         self._total = 0.0
         self._gauge = 0.0
         self._gauge_at = now
@@ -67,6 +67,10 @@ class LoadMeter:
             if self._sent is not None:
                 self._acked_total, self._acked_at = self._sent
                 self._sent = None
+
+    def survive_fork(self) -> None:
+        """Called in the child: whoever held the lock in the parent will never free this copy."""
+        self._lock = threading.Lock()
 
     def _settle(self, now: float) -> None:
         self._total += self._gauge * max(0.0, now - self._gauge_at)
