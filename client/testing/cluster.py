@@ -199,7 +199,8 @@ class LocalCluster:
     def router(self, **options: Any) -> Router:
         """A router of this cluster, to be entered by the test."""
         namespace = options.pop("namespace", self.namespace)
-        return Router(self.endpoints, namespace=namespace, rng=self._rng("router"), **options)
+        rng = self._rng(f"router {next(self._ids)}")  # each has chance of its own, or all are one
+        return Router(self.endpoints, namespace=namespace, rng=rng, **options)
 
     def operator(self, **options: Any) -> Operator:
         """An operator of this cluster."""

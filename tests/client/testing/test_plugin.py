@@ -38,7 +38,7 @@ def test_a_users_tests_need_no_ports_no_sleeps_and_no_other_plugin(tmp_path):
     assert "6 passed" in pytest_of_a_user(tmp_path, "user_tests.py")
 
 
-@pytest.mark.parametrize("mode", ["auto", "strict"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("strict", marks=pytest.mark.slow)])
 def test_the_same_tests_run_beside_pytest_asyncio(tmp_path, mode):
     options = (*BESIDE_ASYNCIO, "-o", f"asyncio_mode={mode}")
     assert "6 passed" in pytest_of_a_user(tmp_path, "user_tests.py", *options)
