@@ -153,7 +153,7 @@ def _simple(
 
 
 _simple("unpin", "is pinned no longer", "Let the balancer move a shard again.")
-_simple("drain", "is parked", "Park a shard: nobody runs it.", needs_reason=True)
+_simple("drain", "is parked", "Park a shard: nobody runs it until `undrain`.", needs_reason=True)
 _simple("undrain", "is parked no longer", "Let a parked shard run again.")
 
 
