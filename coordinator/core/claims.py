@@ -68,7 +68,10 @@ def standing(
         return Standing.ADOPTED if may_be_born else Standing.REFUSED
     known = rank(info.window, shard)
     if shard.executor == executor:
-        return Standing.ADOPTED if epoch > known else Standing.SETTLED
+        # Of what it holds no more it may have released this epoch, to members that are lost, and
+        # then never starts it again: it gets a new one, once.
+        is_given_up = not is_held and epoch == shard.epoch == known
+        return Standing.ADOPTED if epoch > known or is_given_up else Standing.SETTLED
     if shard.executor is None:
         return Standing.ADOPTED if epoch >= known else Standing.LOST
     if epoch <= known:

@@ -28,21 +28,24 @@ from coordinator.core.types import (
 )
 from tests.core.builders import (
     AT_MS,
+    EPOCH_BASE,
     applied,
     claim,
     close_window,
+    cordon,
     empty,
     epoch,
     evict,
     fleet,
     join,
     leaving,
+    move,
     owners,
     profile,
     set_policy,
     space,
 )
-from tests.core.controller_world import Held, World, quick
+from tests.core.controller_world import EPOCHS_OF_A_LIFE, Held, World, quick, settled
 
 LEASE_S = Policy().lease_ttl_s
 WINDOW_S = LEASE_S * 1.01
@@ -425,3 +428,27 @@ def test_the_epoch_of_a_claim_is_adopted_for_who_is_on_record_only() -> None:
     assert owed(state, mind, beat("e9", shards=holding(s0=7))) == []
     adopt(state, mind, beat(shards=holding(s0=7)))
     assert epoch(state) > 7
+
+
+@pytest.mark.parametrize("order", [None, cordon("e1")])
+def test_what_a_survivor_gives_to_who_released_it_to_lost_members_runs_again(
+    order: c.Command | None,
+) -> None:
+    world = settled(World(2, 6, policy=OFF))
+    kept = ClusterState.from_image(world.state.image())
+    key = next(iter(world.space.owned("e1")))
+    world.order(move(key, "e2"))
+    world.run_until(lambda w: w.runs(key) == ["e2"], 5)
+    world.members["e2"].die(world.now)
+    # The only member that is left knew nothing of the move.
+    world.state, world._owners = kept, {}
+    base = EPOCH_BASE + EPOCHS_OF_A_LIFE
+    world.order(c.ForceNewCluster(cluster_id="c2", former_id="cluster", epoch_base=base, at_ms=0))
+    if order is not None:
+        world.order(order)
+    world.elect()
+    world.run(1.5 * LEASE_S)
+    assert world.runs(key) == ["e1"]
+    assert world.space.shards[key].epoch >= base
+    others = [one for one in world.space.owned("e1") if one != key]
+    assert all(world.runs(one) == ["e1"] for one in others)

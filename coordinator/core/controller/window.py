@@ -4,10 +4,12 @@ All leases of before have run out one lease after this leader's term began, or a
 came to be if that was later. Until then a shard that nobody claims may still be run by somebody.
 """
 
+from coordinator.core.claims import epoch_ceiling
 from coordinator.core.commands import AdoptClaims, CloseWindow, Command
 from coordinator.core.controller.claim_book import chunks
 from coordinator.core.controller.mind import Mind
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import Claim, ShardState
 
 
 def plan_window(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -28,11 +30,33 @@ def plan_window(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
             is_held=False,
             at_ms=at_ms,
         )
-        for executor, waiting in mind.claims.waiting(namespace).items()
-        for chunk in chunks(waiting)
+        for waiting in (mind.claims.waiting(namespace), _given_up(namespace, mind, at_ms))
+        for executor, some in waiting.items()
+        for chunk in chunks(some)
     ]
     close = CloseWindow(namespace=info.name, created_revision=info.created_revision, at_ms=at_ms)
     return [*claims] or [close]
+
+
+def _given_up(namespace: NamespaceState, mind: Mind, at_ms: int) -> dict[str, list[Claim]]:
+    """What is an executor's own by a survivor's table, and what it does not say it holds.
+
+    It may have released that to members that are lost. Whoever was not heard at all says nothing.
+    """
+    window = namespace.info.window
+    newest = 0 if window is None else min(window.epoch_floor - 1, epoch_ceiling(at_ms))
+    found: dict[str, list[Claim]] = {}
+    for name, record in sorted(namespace.executors.items()):
+        held = mind.reported.get(name, frozenset())
+        shards = (namespace.shards[key] for key in sorted(namespace.owned(name)) if key not in held)
+        own = [
+            Claim(shard.key, shard.epoch)
+            for shard in shards
+            if shard.epoch <= newest and shard.state is not ShardState.RELEASING
+        ]
+        if own and record.predecessor is None:
+            found[name] = own
+    return found
 
 
 def window_ends_at(namespace: NamespaceState, mind: Mind, now: float) -> float | None:

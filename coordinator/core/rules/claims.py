@@ -35,15 +35,18 @@ def adopt(draft: Draft, command: AdoptClaims) -> Outcome:
         return closed(command.executor, command.incarnation, over)
     if draft.base.info.window is None:
         return Refused(Reason.CONFLICT, f"namespace {command.namespace!r} takes claims no more")
-    # Who waits for a predecessor has held nothing itself. What ran once goes only to whoever may
-    # be given shards; what runs stays where it runs, and leaves by handoff if it must.
-    may_claim = record.predecessor is None if command.is_held else draft.base.is_eligible(record)
-    if not may_claim:
+    if record.predecessor is not None:  # it has held nothing itself
         return Applied(resource=record.id)
+    # What ran once goes only to whoever may be given shards; what runs stays where it runs, and
+    # what is its own stays its own: they leave by handoff if they must.
+    may_get = command.is_held or draft.base.is_eligible(record)
     room = min(draft.base.info.policy.max_shards, SHARDS_MAX) - len(draft.base.shards)
     counts = dict.fromkeys(Standing, 0)
     for claim in command.claims:
-        is_new = draft.shard(claim.key) is None
+        shard = draft.shard(claim.key)
+        if not may_get and (shard is None or shard.executor != record.id):
+            continue
+        is_new = shard is None
         found = Standing.REFUSED
         if room > 0 or not is_new:
             found = _take(draft, record, claim, command)
@@ -59,7 +62,7 @@ def adopt(draft: Draft, command: AdoptClaims) -> Outcome:
                 command.at_ms,
                 executor=record.id,
                 host=record.profile.host,
-                detail="held" if command.is_held else "held until its lease was lost",
+                detail="held" if command.is_held else "held no more",
                 count=count,
             )
     return Applied(resource=record.id, count=counts[Standing.ADOPTED])
