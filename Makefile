@@ -57,7 +57,7 @@ fuzz: setup ## bytes from nowhere for a minute, guided by coverage (ARGS="--seco
 	@$(BIN)/python -m bench.fuzz $(ARGS)
 
 cover: setup ## branch coverage of the core; fails under 100 %
-	@$(BIN)/coverage run --source=coordinator/core -m pytest -q tests/core
+	@$(BIN)/coverage run --source=coordinator/core -m pytest -q -m "not slow" tests/core
 	@$(BIN)/coverage report --fail-under=100
 
 rewrite: setup ## write the traces in tests/scenarios anew; review them as a diff
