@@ -89,18 +89,13 @@ def test_very_many_vacant_shards_are_placed_in_shares_that_level_the_fleet() -> 
     assert {len(space(state).owned(e)) for e in space(state).executors} == {len(KEYS) // 4}
 
 
-def test_a_share_of_which_none_can_be_placed_does_not_hold_up_the_next() -> None:
-    state = large(1, placed=False)
-    controller = Controller(state, 0.0)
-    resting = [key for part in space(state).vacant.parts for key in sorted(part)][:PLANNED_MAX]
-    claims = c.AssignShards(
-        namespace=NS,
-        placements=tuple(Placement(key, "e0") for key in resting),
-        cause=Cause.PLACED,
-        at_ms=0,
+def given_and_failed(state: ClusterState, keys: list[str]) -> None:
+    """The only executor was given these and could start none of them."""
+    placements = tuple(Placement(key, "e0") for key in keys)
+    applied(
+        state,
+        c.AssignShards(namespace=NS, placements=placements, cause=Cause.PLACED, at_ms=0),
     )
-    applied(state, claims)
-    failed = tuple(Claim(key, space(state).shards[key].epoch) for key in resting)
     applied(
         state,
         c.Acknowledge(
@@ -109,10 +104,25 @@ def test_a_share_of_which_none_can_be_placed_does_not_hold_up_the_next() -> None
             incarnation=space(state).executors["e0"].incarnation,
             released=(),
             prepared=(),
-            failed=failed,
+            failed=tuple(Claim(key, space(state).shards[key].epoch) for key in keys),
             at_ms=0,
         ),
     )
+
+
+def test_a_share_of_which_none_can_be_placed_does_not_hold_up_the_next() -> None:
+    state = large(1, placed=False)
+    controller = Controller(state, 0.0)
+    resting = [key for part in space(state).vacant.parts for key in sorted(part)][:PLANNED_MAX]
+    given_and_failed(state, resting)
     carried_out(state, controller, 1.0)
     assert len(space(state).owned("e0")) == len(KEYS) - PLANNED_MAX
     assert not set(resting) & set(space(state).owned("e0"))
+
+
+def test_where_none_can_be_placed_at_all_nothing_is_done_until_they_have_rested() -> None:
+    state = large(1, placed=False)
+    controller = Controller(state, 0.0)
+    given_and_failed(state, KEYS)
+    assert carried_out(state, controller, 1.0) == []
+    assert len(space(state).vacant) == len(KEYS)
