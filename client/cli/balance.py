@@ -8,7 +8,7 @@ import msgspec
 from client import calls
 from client.cli import output
 from client.cli.namespaces import parsed_policy
-from client.cli.output import Column, Shape, of, ratio
+from client.cli.output import Column, Shape, of
 from client.cli.session import Session, command, say
 from client.operator_balance import CALCULATION_TIMEOUT_S
 
@@ -17,10 +17,10 @@ CAPACITY = Shape(
     "executors",
     (
         of("executors"),
-        Column("MEAN", ratio("mean")),
-        Column("BEST", ratio("best_possible")),
-        Column("PLANNED", ratio("planned")),
-        Column("HASH", ratio("static_hash")),
+        of("mean"),
+        of("best_possible", "BEST"),
+        of("planned"),
+        of("static_hash", "HASH"),
         of("moves"),
         of("is_enough", "ENOUGH"),
         of("spread", wide=True),
@@ -72,9 +72,9 @@ DECISIONS = Shape(
         of("id", "DECISION"),
         of("at"),
         of("moves"),
-        Column("BEFORE", ratio("hottest_before")),
-        Column("PREDICTED", ratio("hottest_predicted")),
-        Column("MEASURED", lambda row: ratio("hottest")(row.get("realised") or {})),
+        of("hottest_before", "BEFORE"),
+        of("hottest_predicted", "PREDICTED"),
+        Column("MEASURED", lambda row: (row.get("realised") or {}).get("hottest")),
         of("dry_run", "DRY-RUN"),
         of("spread_before", wide=True),
         of("spread_predicted", wide=True),

@@ -43,8 +43,7 @@ class Shape:
     columns: tuple[Column, ...]
 
 
-def ratio(field: str) -> Callable[[Row], object]:
-    """A cell that shows a share in percent."""
+def _ratio(field: str) -> Callable[[Row], object]:
 
     def cell(row: Row) -> object:
         value = row.get(field)
@@ -90,7 +89,7 @@ EXECUTORS: Final = Shape(
         of("address"),
         of("shards"),
         of("load"),
-        Column("USED", ratio("utilisation")),
+        Column("USED", _ratio("utilisation")),
         Column("HEARTBEAT", _seconds("heartbeat_age_s")),
         of("zone", wide=True),
         of("version", wide=True),
@@ -157,8 +156,8 @@ SHARES: Final = Shape(
     (
         of("executor"),
         of("load"),
-        Column("USED", ratio("utilisation")),
-        Column("SHARE", ratio("share")),
+        Column("USED", _ratio("utilisation")),
+        Column("SHARE", _ratio("share")),
         of("shards"),
     ),
 )

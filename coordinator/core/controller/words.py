@@ -57,7 +57,7 @@ _NOT: Final[Mapping[Rule, str]] = {
     " {source_before} and {target} at {target_before} times its capacity",
     Rule.LIMIT: "{source} or {target} has as many handoffs under way as it may, or {target} is new"
     " and filled step by step",
-    Rule.OUTSCORED: "it would pay, and other moves pay better: its turn may come with a later pass",
+    Rule.OUTSCORED: "it would pay, but other moves pay better and come first",
 }
 
 _HERE: Final[Mapping[Cause, str]] = {
