@@ -259,7 +259,7 @@ class NamespaceState:
         for key, shard in changed.items():
             old = self.shards.get(key)
             for view in views:
-                view.keep(key, old)
+                view.keep(key, old, goes=shard is None)
             if duty(old) != duty(shard):
                 touched.update(dict.fromkeys((*parties(old), *parties(shard))))
             if old is not None:

@@ -12,10 +12,11 @@ from coordinator.core.types import Shard
 class ShardsView(Iterable[Shard]):
     """The shards of the moment it was made, in the table's order, to be read once.
 
-    To make it costs nothing. Its table must tell it of each shard before that changes (`keep`): the
-    names in a part of the table are noted when the first of its shards changes or when its turn
-    comes, and from then on what its shards were. Records that nobody changes are not copied, and a
-    part that was read is let go.
+    To make it costs nothing. Its table must tell it of each shard before that changes (`keep`), and
+    what it was is kept until its part of the table was read. The names in a part are noted when its
+    turn comes: a shard that changes keeps its place, and one that is new is known as such by then.
+    Only one that goes takes its place along, so they are noted before the first does. Records that
+    nobody changes are not copied, and a part that was read is let go.
     """
 
     __slots__ = ("__weakref__", "_before", "_names", "_reading", "_table")
@@ -27,11 +28,12 @@ class ShardsView(Iterable[Shard]):
         self._names: list[tuple[str, ...] | None] = [None] * PARTS
         self._before: list[dict[str, Shard | None]] = [{} for _ in range(PARTS)]
 
-    def keep(self, key: str, was: Shard | None) -> None:
-        """The shard is about to change; `was` is None for a key that is new."""
+    def keep(self, key: str, was: Shard | None, *, goes: bool) -> None:
+        """The shard is about to change, or goes; `was` is None for a key that is new."""
         part = part_of(key)
         if part >= self._reading:
-            self._note_names(part)
+            if goes:
+                self._note_names(part)
             self._before[part].setdefault(key, was)
 
     def __iter__(self) -> Iterator[Shard]:
@@ -39,7 +41,9 @@ class ShardsView(Iterable[Shard]):
             part = self._reading
             before, records = self._before[part], self._table.parts[part]
             for name in self._note_names(part):
-                yield before.get(name) or records[name]
+                was = before.get(name, records.get(name))
+                if was is not None:
+                    yield was
             # To let go of a million names at once takes 25 ms.
             self._names[part], self._before[part] = (), {}
             self._reading += 1
