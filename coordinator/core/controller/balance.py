@@ -129,11 +129,12 @@ def _decided(
 
 def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
     """Why no voluntary move may be made now; empty when one may. Looks at every shard."""
+    held_up = why_held_up(namespace, mind, now, at_ms)
+    if held_up:
+        return held_up
     older_than_s = STALE_AFTER_INTERVALS * namespace.info.policy.heartbeat_interval_s
     held = [key for executor in namespace.executors for key in namespace.owned(executor)]
-    return why_held_up(namespace, mind, now, at_ms) or _if_stale(
-        mind.loads.stale_ratio(held, now, older_than_s)
-    )
+    return _if_stale(mind.loads.stale_ratio(held, now, older_than_s))
 
 
 def why_held_up(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
