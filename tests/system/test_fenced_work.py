@@ -12,6 +12,7 @@ import pytest
 from bench.cluster import Nodes
 from bench.processes import Processes
 from client import Operator
+from tests.client.fleet import until
 from tests.fencing_store import FencingStore
 from tests.system.namespaces import NamespacedNodes, Network, lack
 from tests.system.worker import Task
@@ -59,12 +60,6 @@ class Crew:
         last = {one.shard: one.writer for one in self.store.accepted()}
         return sorted(key for key, writer in last.items() if writer == name)
 
-    async def until(self, holds, within_s=UP_S):
-        end = time.monotonic() + within_s
-        while not holds():
-            assert time.monotonic() < end, f"not within {within_s} s"
-            await asyncio.sleep(0.05)
-
 
 @contextlib.asynccontextmanager
 async def working(folder, processes, nodes, **within):
@@ -76,8 +71,9 @@ async def working(folder, processes, nodes, **within):
         await crew.operator.declare_shards(NAMESPACE, KEYS)
         for name in ("one", "two"):
             await crew.start(name, within.get(name, ()))
-        await crew.until(lambda: crew.of("one") and crew.of("one") + crew.of("two") != [])
-        await crew.until(lambda: sorted(crew.of("one") + crew.of("two")) == KEYS)
+        await until(
+            lambda: crew.of("one") and sorted(crew.of("one") + crew.of("two")) == KEYS, UP_S
+        )
         yield crew
     finally:
         await crew.operator.close()
@@ -95,11 +91,11 @@ async def test_an_executor_that_stood_still_for_three_leases_wakes_to_a_loss_and
         processes.send("one", signal.SIGSTOP)
         stopped_at = time.monotonic()
         seen = len(crew.told("one"))
-        await crew.until(lambda: crew.of("two") == KEYS)
+        await until(lambda: crew.of("two") == KEYS, UP_S)
         await asyncio.sleep(max(0.0, stopped_at + 3 * LEASE_S - time.monotonic()))
         before = len(crew.store.writes())
         processes.send("one", signal.SIGCONT)
-        await crew.until(lambda: {f"stop {key}" for key in lost} <= set(whats(crew, seen)), 5.0)
+        await until(lambda: {f"stop {key}" for key in lost} <= set(whats(crew, seen)), 5.0)
         callbacks = [what for what in whats(crew, seen) if not what.startswith("fenced")]
         assert callbacks[0] == "lease lost" or callbacks[:2] == ["lease suspended", "lease lost"]
         await asyncio.sleep(0.5)
@@ -129,7 +125,7 @@ async def test_an_executor_that_is_cut_off_stops_by_itself_before_its_successor_
                 lost = crew.of("one")
                 network.cut("one", "n1", "n2", "n3")
                 seen = len(crew.told("one"))
-                await crew.until(lambda: crew.of("two") == KEYS)
+                await until(lambda: crew.of("two") == KEYS, UP_S)
                 begun = {what: at for at, what in crew.told("two")}
                 ended = {what: at for at, what in crew.told("one")[seen:]}
                 for key in lost:

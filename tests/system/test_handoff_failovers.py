@@ -11,6 +11,7 @@ import pytest
 from bench.cluster import Nodes
 from bench.processes import Processes
 from client import Executor, Operator, ShardCoordinatorError
+from tests.client.fleet import until
 
 NAMESPACE = "moved"
 KEY = "orders"
@@ -87,7 +88,7 @@ async def moving(folder):
             one, two = Party(nodes.urls, "one"), Party(nodes.urls, "two")
             async with one.executor:
                 await operator.declare_shards(NAMESPACE, [KEY])
-                await until(lambda: one.runs)
+                await until(lambda: one.runs, SETTLED_S)
                 async with two.executor:
                     yield nodes, operator, one, two
                     for party in (one, two):
@@ -96,13 +97,6 @@ async def moving(folder):
         finally:
             await operator.close()
             await nodes.close()
-
-
-async def until(holds, within_s=SETTLED_S):
-    end = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < end, f"not within {within_s} s"
-        await asyncio.sleep(0.01)
 
 
 async def settled(operator):
@@ -133,7 +127,7 @@ async def judged(operator, one, two):
     """Whoever is on record runs the shard under the epoch on record, and nobody else does."""
     shard = await settled(operator)
     owner, other = (one, two) if shard.executor == "one" else (two, one)
-    await until(lambda: owner.runs and owner.executor.running()[KEY] == shard.epoch)
+    await until(lambda: owner.runs and owner.executor.running()[KEY] == shard.epoch, SETTLED_S)
     assert not other.runs
     assert_one_at_a_time(one, two)
     return shard
@@ -153,7 +147,7 @@ async def test_a_leader_killed_in_a_phase_leaves_one_owner(tmp_path, phase, stan
         party.gates[stands[1]].clear()
         before = (await operator.shard(NAMESPACE, KEY)).epoch
         await operator.move_shard(NAMESPACE, KEY, "two", reason="test")
-        await until(party.reached[stands[1]].is_set)
+        await until(party.reached[stands[1]].is_set, SETTLED_S)
         if phase == "preparing":
             assert one.runs  # make before break: the source serves until the target is warm
         await nodes.kill(await nodes.leader())
@@ -170,10 +164,10 @@ async def test_a_leader_killed_while_a_stop_hangs_gives_the_shard_at_the_end_of_
     async with moving(tmp_path) as (nodes, operator, one, two):
         one.gates["stop"].clear()
         await operator.move_shard(NAMESPACE, KEY, "two", reason="test")
-        await until(one.reached["stop"].is_set)
+        await until(one.reached["stop"].is_set, SETTLED_S)
         await asyncio.sleep(1.3)  # beyond the deadline: the release is overdue
         await nodes.kill(await nodes.leader())
-        await until(lambda: two.runs)
+        await until(lambda: two.runs, SETTLED_S)
         assert not one.runs
         assert one.shard.lease_left_s == 0.0
         one.spans[-1][2] = two.spans[-1][1]  # it hangs still, and may do nothing
