@@ -11,6 +11,7 @@ import msgspec
 import uvloop
 from aiohttp import web
 
+from bench.api.driver import JSON, MSGPACK
 from coordinator.api.records import HeartbeatAnswer, HeartbeatRequest, OwnerAnswer
 
 PATH = "/v1/namespaces/{ns}"
@@ -18,17 +19,22 @@ PATH = "/v1/namespaces/{ns}"
 
 def make_app() -> web.Application:
     decode = msgspec.json.Decoder(HeartbeatRequest).decode
+    unpack = msgspec.msgpack.Decoder(HeartbeatRequest).decode
     encode = msgspec.json.Encoder().encode
-    headers = {"Content-Type": "application/json"}
+    pack = msgspec.msgpack.Encoder().encode
+    headers = {"Content-Type": JSON}
     owners: dict[str, str] = {}
 
     async def heartbeat(request: web.Request) -> web.Response:
-        report = decode(await request.read())
+        is_msgpack = request.headers["Content-Type"] == MSGPACK
+        report = (unpack if is_msgpack else decode)(await request.read())
         for key in report.shards or ():
             owners[key] = report.incarnation
         answer = HeartbeatAnswer(
             lease_ttl_s=10.0, heartbeat_interval_s=2.0, status="active", cursor="bare:1", term=1
         )
+        if is_msgpack:
+            return web.Response(body=pack(answer), headers={"Content-Type": MSGPACK})
         return web.Response(body=encode(answer), headers=headers)
 
     async def owner(request: web.Request) -> web.Response:

@@ -7,6 +7,7 @@ client library would cost more than the server that is measured. Prints one JSON
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,8 +18,13 @@ import uvloop
 from bench.rows import percentile
 
 FIRST_SEQUENCE = 1_000_000_000
-"""Ten digits throughout, so that a heartbeat's length never changes."""
+"""Ten digits, or four bytes, throughout, so that a heartbeat's length never changes."""
 LATENCIES_MAX = 200_000
+_Number = Callable[[int], bytes]
+
+
+JSON = "application/json"
+MSGPACK = "application/msgpack"
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -26,7 +32,9 @@ class Request(msgspec.Struct, frozen=True):
 
     method: str
     path: str
-    body: str = ""
+    body: bytes = b""
+    media: str = JSON
+    """Of the body, and of the answer that is asked for."""
 
 
 class Drive(msgspec.Struct, frozen=True):
@@ -45,6 +53,9 @@ class Driven(msgspec.Struct, frozen=True):
     answers_per_s: float
     latency_p50_ms: float
     latency_p99_ms: float
+    latency_p999_ms: float
+    answers: int
+    """All of them, those of the warm-up too: what the server's processor time was spent on."""
     failed: int
     last_sequence: int
     example: str = ""
@@ -58,6 +69,7 @@ class Run:
         self.end = self.begin + drive.seconds
         self.sequence = drive.first_sequence
         self.answers = 0
+        self.answers_in_time = 0
         self.failed = 0
         self.example = ""
         self.latencies: list[float] = []
@@ -80,13 +92,13 @@ class Caller(asyncio.Protocol):
         self._send()
 
     def _send(self) -> None:
-        head, tail = self._parts[self._turn]
+        head, tail, number = self._parts[self._turn]
         self._turn = (self._turn + 1) % len(self._parts)
         run = self._run
         data = head
         if tail:
             run.sequence += 1
-            data = b"%b%d%b" % (head, run.sequence, tail)
+            data = b"%b%b%b" % (head, number(run.sequence), tail)
         self._sent_at = time.perf_counter()
         if self._transport is not None:
             self._transport.write(data)
@@ -101,8 +113,9 @@ class Caller(asyncio.Protocol):
         now = time.perf_counter()
         run = self._run
         if buffer.startswith(b"HTTP/1.1 200 "):
+            run.answers += 1
             if run.begin <= now < run.end:
-                run.answers += 1
+                run.answers_in_time += 1
                 if len(run.latencies) < LATENCIES_MAX:
                     run.latencies.append(now - self._sent_at)
         else:
@@ -126,15 +139,28 @@ def _length(buffer: bytes, head: int) -> int:
     return int(buffer[at + 16 : buffer.find(b"\r\n", at)]) if at >= 0 else 0
 
 
-def _parts(host: str, request: Request) -> tuple[bytes, bytes]:
-    """The bytes before and after the sequence; nothing after when there is none."""
-    placeholder = f'"sequence":{FIRST_SEQUENCE}'
+def _parts(host: str, request: Request) -> tuple[bytes, bytes, _Number]:
+    """The bytes before and after the sequence, and how it is written between them.
+
+    Nothing after when there is none.
+    """
     lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {host}"]
+    if request.media != JSON:
+        lines.append(f"Accept: {request.media}")
     if request.body:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(request.body.encode())}"]
-    whole = "\r\n".join(lines) + "\r\n\r\n" + request.body
-    before, found, after = whole.partition(placeholder)
-    return (f'{before}"sequence":'.encode(), after.encode()) if found else (whole.encode(), b"")
+        lines += [f"Content-Type: {request.media}", f"Content-Length: {len(request.body)}"]
+    whole = "\r\n".join([*lines, "", ""]).encode() + request.body
+    number = _in_msgpack if request.media == MSGPACK else _in_json
+    before, found, after = whole.partition(number(FIRST_SEQUENCE))
+    return (before, after, number) if found else (whole, b"", number)
+
+
+def _in_json(number: int) -> bytes:
+    return b'"sequence":%d' % number
+
+
+def _in_msgpack(number: int) -> bytes:
+    return b"\xa8sequence\xce%b" % number.to_bytes(4, "big")
 
 
 async def drive(task: Drive) -> Driven:
@@ -152,9 +178,11 @@ async def drive(task: Drive) -> Driven:
         await asyncio.gather(*[caller.over for caller in callers])
     latencies = sorted(run.latencies)
     return Driven(
-        answers_per_s=run.answers / task.seconds,
+        answers_per_s=run.answers_in_time / task.seconds,
         latency_p50_ms=percentile(latencies, 0.5) * 1e3,
         latency_p99_ms=percentile(latencies, 0.99) * 1e3,
+        latency_p999_ms=percentile(latencies, 0.999) * 1e3,
+        answers=run.answers,
         failed=run.failed,
         last_sequence=run.sequence,
         example=run.example,

@@ -5,22 +5,18 @@ Decides sizes. The executors are records only: their heartbeats are what the dri
 
 import asyncio
 import random
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
-from bench.api.driver import FIRST_SEQUENCE, Request
+from bench.api.driver import FIRST_SEQUENCE, JSON, Request
 from bench.cluster import Nodes
 
 NAMESPACE: Final = "bench"
-EXECUTORS: Final = 64
-"""As many connections: one each, as executors have."""
-LOADS: Final = 100
-"""Loads in each heartbeat."""
 LOOKUPS: Final = 200
 """Different keys that a connection asks for, round and round."""
-SHARDS: Final = EXECUTORS * LOADS
 POLICY: Final = {
     "lease_ttl_s": 1.0,  # for so long nobody is placed in a new namespace
     "heartbeat_interval_s": 0.5,
@@ -37,6 +33,35 @@ PLACE_S: Final = 20.0
 ASK_S: Final = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Executors of one namespace, each with as many shards and a connection of its own."""
+
+    namespace: str
+    executors: int
+    loads: int
+    """Shards of each executor, so loads in each of its heartbeats."""
+
+    @property
+    def shards(self) -> int:
+        """All of them."""
+        return self.executors * self.loads
+
+    @property
+    def names(self) -> list[str]:
+        """The executors."""
+        return [f"executor-{number}" for number in range(self.executors)]
+
+    def path(self, executor: str) -> str:
+        """Where an executor speaks."""
+        return f"/v1/namespaces/{self.namespace}/executors/{executor}"
+
+
+USUAL: Final = Fleet(NAMESPACE, 64, 100)
+LARGE: Final = Fleet("bench-large", 16, 1_000)
+"""Heartbeats ten times as long; as many shards would take as much of the run as all the rest."""
+
+
 class Assignment(msgspec.Struct, frozen=True):
     """One line of an executor's set."""
 
@@ -50,38 +75,33 @@ class Assignments(msgspec.Struct, frozen=True):
     assignments: list[Assignment]
 
 
-def names() -> list[str]:
-    """The executors."""
-    return [f"executor-{number}" for number in range(EXECUTORS)]
+Held = dict[str, dict[str, int]]
+"""What each executor owns: key -> epoch."""
 
 
-def _path(executor: str) -> str:
-    return f"/v1/namespaces/{NAMESPACE}/executors/{executor}"
-
-
-async def furnish(nodes: Nodes) -> dict[str, dict[str, int]]:
-    """Make the namespace, let the executors in, and give each its shards: key -> epoch."""
+async def furnish(nodes: Nodes, fleet: Fleet = USUAL) -> Held:
+    """Make the namespace, let the executors in, and give each its shards."""
     leader = nodes.api[await nodes.leader()]
     status, body = await nodes.ask(
         "PUT",
-        f"{leader}/v1/namespaces/{NAMESPACE}",
-        body={"kind": "fixed", "shard_count": SHARDS, "policy": POLICY},
+        f"{leader}/v1/namespaces/{fleet.namespace}",
+        body={"kind": "fixed", "shard_count": fleet.shards, "policy": POLICY},
         timeout_s=ASK_S,
     )
     if status not in {200, 201}:
         raise RuntimeError(f"no namespace: {status} {body!r}")
     status, body = await nodes.ask(
         "PATCH",
-        f"{leader}/v1/namespaces/{NAMESPACE}",
+        f"{leader}/v1/namespaces/{fleet.namespace}",
         body={"policy": LASTING},
         timeout_s=ASK_S,
     )
     if status != OK:
         raise RuntimeError(f"no lasting leases: {status} {body!r}")
-    for name in names():
+    for name in fleet.names:
         status, body = await nodes.ask(
             "POST",
-            f"{leader}{_path(name)}/heartbeat",
+            f"{leader}{fleet.path(name)}/heartbeat",
             body={"incarnation": name, "sequence": 1, "joining": True, "shards": {}},
             timeout_s=ASK_S,
         )
@@ -89,14 +109,16 @@ async def furnish(nodes: Nodes) -> dict[str, dict[str, int]]:
             raise RuntimeError(f"{name} could not join: {status} {body!r}")
     async with asyncio.timeout(PLACE_S):
         while True:
-            held = {name: await _held(nodes, leader, name) for name in names()}
-            if sum(map(len, held.values())) == SHARDS:
+            held = {
+                name: await _held(nodes, leader + fleet.path(name), name) for name in fleet.names
+            }
+            if sum(map(len, held.values())) == fleet.shards:
                 return held
             await asyncio.sleep(0.2)
 
 
-async def _held(nodes: Nodes, leader: str, name: str) -> dict[str, int]:
-    url = f"{leader}{_path(name)}/assignments?incarnation={name}"
+async def _held(nodes: Nodes, at: str, name: str) -> dict[str, int]:
+    url = f"{at}/assignments?incarnation={name}"
     status, body = await nodes.ask("GET", url, timeout_s=ASK_S)
     if status == RECOVERING:
         return {}
@@ -106,14 +128,20 @@ async def _held(nodes: Nodes, leader: str, name: str) -> dict[str, int]:
     return {one.key: one.epoch for one in found.assignments}
 
 
-def heartbeats(held: dict[str, dict[str, int]], rng: random.Random) -> list[list[Request]]:
-    """One connection per executor, which reports every shard it holds with its load."""
+def heartbeats(
+    fleet: Fleet, held: Held, rng: random.Random, media: str = JSON, *, has_loads: bool = True
+) -> list[list[Request]]:
+    """One connection per executor, which reports every shard it holds with its load.
+
+    Without loads it says that it holds what it held.
+    """
+    encode = msgspec.json.encode if media == JSON else msgspec.msgpack.encode
     return [
         [
             Request(
                 "POST",
-                f"{_path(name)}/heartbeat",
-                msgspec.json.encode(
+                f"{fleet.path(name)}/heartbeat",
+                encode(
                     {
                         "incarnation": name,
                         "sequence": FIRST_SEQUENCE,
@@ -121,24 +149,26 @@ def heartbeats(held: dict[str, dict[str, int]], rng: random.Random) -> list[list
                         "address": f"10.0.0.{number}:7933",
                         "capacity": 1.0,
                         "process": {"cpu_cores": 0.83, "event_loop_lag_s": 0.004, "backlog": 0},
-                        "shards": {
-                            key: {"epoch": epoch, "load": round(rng.random(), 4)}
-                            for key, epoch in shards.items()
-                        },
                     }
-                ).decode(),
+                    | ({"shards": _loads(shards, rng)} if has_loads else {})
+                ),
+                media,
             )
         ]
         for number, (name, shards) in enumerate(held.items())
     ]
 
 
-def lookups(rng: random.Random) -> list[list[Request]]:
+def _loads(shards: dict[str, int], rng: random.Random) -> dict[str, object]:
+    return {key: {"epoch": epoch, "load": round(rng.random(), 4)} for key, epoch in shards.items()}
+
+
+def lookups(rng: random.Random, fleet: Fleet = USUAL, query: str = "") -> list[list[Request]]:
     """As many connections, each asking for keys of its own choice."""
     return [
         [
-            Request("GET", f"/v1/namespaces/{NAMESPACE}/shards/{quote(key)}/owner")
-            for key in (str(rng.randrange(SHARDS)) for _ in range(LOOKUPS))
+            Request("GET", f"/v1/namespaces/{fleet.namespace}/shards/{quote(key)}/owner{query}")
+            for key in (str(rng.randrange(fleet.shards)) for _ in range(LOOKUPS))
         ]
-        for _ in range(EXECUTORS)
+        for _ in range(fleet.executors)
     ]

@@ -72,7 +72,7 @@ def version_of(text: str) -> str:
 def put(key: str, value: object) -> Request:
     """A write through the JSON gateway of its v3 API."""
     body = {"key": _coded(key.encode()), "value": _coded(json.dumps(value).encode())}
-    return Request("POST", "/v3/kv/put", json.dumps(body))
+    return Request("POST", "/v3/kv/put", json.dumps(body).encode())
 
 
 def _coded(data: bytes) -> str:

@@ -4,8 +4,6 @@ Decides servers, requests, connections and rows. An operator's pin of a shard to
 that owns it is our write: one entry in the log, and no move.
 """
 
-import math
-import os
 import random
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -20,6 +18,7 @@ from bench.api.driver import Drive, Request
 from bench.cluster import Nodes
 from bench.consensus import etcd
 from bench.consensus.measure import VALUE
+from bench.cpu import cpu_s
 from bench.processes import Processes
 from bench.rows import Row, higher_is_better, lower_is_better, progress
 
@@ -33,8 +32,6 @@ PEER: Final = "etcd"
 
 POOL: Final = 256
 """Shards that are written at all: an operator pins hundreds, hardly thousands."""
-TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
-
 Front = tuple[str, Callable[[int], list[list[Request]]]]
 """The leader's URL, and what so many connections send."""
 
@@ -110,17 +107,6 @@ def best_of(one: Measured, other: Measured) -> Measured:
     )
 
 
-def cpu_s(pids: list[int]) -> float:
-    """Processor time that these processes have used; nan where the system does not tell."""
-    try:
-        stats = [Path(f"/proc/{pid}/stat").read_text() for pid in pids]
-    except OSError:
-        return math.nan
-    # Behind the name, which may hold anything: fields 14 and 15, user and system time.
-    fields = [stat.rpartition(")")[2].split()[11:13] for stat in stats]
-    return sum(int(user) + int(system) for user, system in fields) / TICKS_PER_S
-
-
 def rows_of(found: Found) -> list[Row]:
     """Our journal beside etcd, with one connection and with many; memory beside the journal."""
     peer = peer_name() if (PEER, 1) in found else None
@@ -166,7 +152,7 @@ def pins(owners: list[tuple[str, str]], connections: int) -> list[list[Request]]
             Request(
                 "POST",
                 f"/v1/namespaces/{target.NAMESPACE}/shards/{quote(key)}/pin",
-                f'{{"executor":"{executor}"}}',
+                f'{{"executor":"{executor}"}}'.encode(),
             )
             for key, executor in rng.sample(owners, KEYS)
         ]
@@ -182,7 +168,7 @@ async def _etcd(folder: Path, processes: Processes) -> Front:
 def puts(connections: int) -> list[list[Request]]:
     """Each connection writes assignments of as many shards of its own choice."""
     rng = random.Random(connections)
-    numbers = random.Random(POOL).sample(range(target.SHARDS), POOL)
+    numbers = random.Random(POOL).sample(range(target.USUAL.shards), POOL)
     return [
         [etcd.put(f"/bench/shards/{number}", VALUE) for number in rng.sample(numbers, KEYS)]
         for _ in range(connections)

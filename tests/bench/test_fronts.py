@@ -2,11 +2,9 @@
 
 import base64
 import json
-import math
-import os
 
 from bench.consensus import etcd, fronts
-from bench.consensus.fronts import CONNECTIONS, DURABLE, PEER, Measured, best_of, cpu_s, rows_of
+from bench.consensus.fronts import CONNECTIONS, DURABLE, PEER, Measured, best_of, rows_of
 
 OWNERS = [(str(number), f"executor-{number % 8}") for number in range(fronts.POOL)]
 
@@ -57,12 +55,6 @@ def test_beside_the_peer_more_writes_and_less_time_are_better(monkeypatch):
 def test_the_best_of_rounds_is_taken_figure_by_figure():
     one, other = Measured(1.0, 2.0, 3.0, 4.0), Measured(4.0, 3.0, 2.0, 1.0)
     assert best_of(one, other) == Measured(4.0, 2.0, 2.0, 1.0)
-
-
-def test_processor_time_is_read_of_the_living_only():
-    own = cpu_s([os.getpid()])
-    assert own > 0.0 or math.isnan(own)
-    assert math.isnan(cpu_s([2**22 + 1]))  # above the largest process id there is
 
 
 def test_the_peers_version_is_what_it_says():
