@@ -15,7 +15,7 @@ from client.keeper import ShardKeeper
 from client.lifecycle import Acknowledge, AssignmentSet, Cursor, Outcome, SetArrived
 from client.profile import ExecutorProfile
 from client.protocol import Acks, AssignmentsAnswer, EpochRef, FailedStart
-from client.retry import CAP_S, Pace, full_jitter_s, spread_s
+from client.retry import CAP_S, Pace, full_jitter_s, poll_wait_s, spread_s
 
 _log: Final = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class AssignmentPolls:
             poll.result()  # a fault of ours ends the executor, as in every other of its tasks
 
     async def _poll_once(self, incarnation: str, after: Cursor | None) -> None:
-        wait_s = 0.0 if after is None else POLL_WAIT_S
+        wait_s = 0.0 if after is None else poll_wait_s(POLL_WAIT_S, self._rng)
         call = calls.assignments(
             self._profile.namespace,
             self._profile.name,

@@ -15,7 +15,7 @@ from client.calls import Call
 from client.clock import lease_now_s
 from client.connection import NOT_MODIFIED, Connection, decoded_answer
 from client.operator_balance import BalanceVerbs
-from client.retry import full_jitter_s
+from client.retry import full_jitter_s, poll_wait_s
 from client.transport import Transport
 
 T = TypeVar("T")
@@ -323,7 +323,7 @@ class Operator(BalanceVerbs):
         """
         failures = 0
         while True:
-            wait_s = 0.0 if after is None else POLL_WAIT_S
+            wait_s = 0.0 if after is None else poll_wait_s(POLL_WAIT_S, self._rng)
             try:
                 page = await self.events(
                     namespace,

@@ -30,6 +30,15 @@ def spread_s(asked_s: float, rng: random.Random, *, cap_s: float = 60.0) -> floa
     return bounded + rng.uniform(0.0, bounded / 2)
 
 
+def poll_wait_s(longest_s: float, rng: random.Random) -> float:
+    """How long one long poll asks to wait: three quarters of the longest wait, or up to all of it.
+
+    A change wakes all who wait at once. If all waited equally long again they would come back
+    together for as long as nothing else happens.
+    """
+    return longest_s * rng.uniform(0.75, 1.0)
+
+
 class RetryBudget:
     """Tokens for retries: earned by requests and by time, spent by retries."""
 

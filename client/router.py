@@ -19,7 +19,7 @@ from client.clock import lease_now_s
 from client.connection import NOT_MODIFIED, Connection, decoded_answer
 from client.lifecycle import Cursor
 from client.protocol import RoutingAnswer
-from client.retry import CAP_S, Pace, full_jitter_s, spread_s
+from client.retry import CAP_S, Pace, full_jitter_s, poll_wait_s, spread_s
 from client.table import Owner, RoutingTable
 from client.table_file import read_table, write_table
 from client.transport import Transport
@@ -206,7 +206,7 @@ class Router:
             await asyncio.sleep(self._pace.delay_s(self._clock()))
             try:
                 # After a failure an answer at once, so that the table is known to be good again.
-                await self._poll(0.0 if self._failures else POLL_WAIT_S)
+                await self._poll(0.0 if self._failures else poll_wait_s(POLL_WAIT_S, self._rng))
                 self._failures = 0
             except errors.ShardCoordinatorError as error:
                 await self._failed(error)
