@@ -11,7 +11,8 @@ from coordinator.consensus import ConsensusNode
 from coordinator.core.commands import Applied, Bootstrap, CreateNamespace, DeclareShards
 from coordinator.core.types import NamespaceKind, Policy
 from coordinator.replica import StateMachine
-from tests.consensus.cluster import Cluster, until
+from tests.consensus.cluster import Cluster
+from tests.waiting import until
 
 SHARDS = 20 * SLICE_RECORDS
 

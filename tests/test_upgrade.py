@@ -17,7 +17,8 @@ from coordinator.core.commands import ClusterCommand, NamespaceCommand, ResumeBa
 from coordinator.core.state import ClusterState
 from coordinator.node import Node
 from coordinator.replica import StateMachine
-from tests.api.nodes import calling, eventually, ready, settings_of
+from tests.api.nodes import calling, ready, settings_of
+from tests.waiting import until
 
 EVERY = (*get_args(ClusterCommand), *get_args(NamespaceCommand))
 OLD = Formats({kind: FORMAT for kind in EVERY if kind is not ResumeBalancer})
@@ -70,7 +71,7 @@ class Fleet:
                 return None
             return leader
 
-        return await eventually(leads)
+        return await until(leads)
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ async def test_a_new_command_waits_until_every_node_reads_it_and_then_no_old_nod
     assert [node["formats"] for node in shown["nodes"]] == [[FORMAT, FORMAT + 1]] * 3
 
     # All nodes hold the same bytes, those that came by a snapshot as well.
-    await eventually(lambda: same(fleet))
+    await until(lambda: same(fleet))
     written = as_written(fleet.nodes[leader])
     assert written[:40] == as_written(fleet.nodes[away])[:40]
 
@@ -135,12 +136,12 @@ async def test_a_new_command_waits_until_every_node_reads_it_and_then_no_old_nod
     await fleet.stop(away)
     await fleet.start(away, OLD)
     told = f"{away} reads formats 1 to 1, and this cluster uses 2: {away} needs a newer version"
-    await eventually(lambda: is_said(caplog, told))
+    await until(lambda: is_said(caplog, told))
     await asyncio.sleep(0.5)
     assert not fleet.nodes[away].consensus.status().has_quorum
     assert (await fleet.ask(away, "GET", "/readyz")).status == 503
     await fleet.upgrade(away)
-    await eventually(lambda: same(fleet))
+    await until(lambda: same(fleet))
 
 
 async def is_said(caplog, words):

@@ -22,6 +22,7 @@ from coordinator.api.route import Route
 from coordinator.api.routes import ROUTES
 from coordinator.node import Node
 from coordinator.settings import Settings, parse_settings
+from tests.waiting import until
 from tests.windows import close_window
 
 DOCUMENT: dict[str, Any] = json.loads(document(ROUTES))
@@ -257,23 +258,12 @@ async def calling(node: Node) -> AsyncIterator[Caller]:
         yield Caller(node.settings.api_url, session)
 
 
-async def eventually(check: Any, timeout_s: float = 10.0) -> Any:
-    """The first truthy value of an async check; fails when none comes in time."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        value = await check()
-        if value:
-            return value
-        assert time.monotonic() < deadline, "it never came to be"
-        await asyncio.sleep(0.02)
-
-
 async def ready(caller: Caller) -> None:
     async def is_ready() -> bool:
         return (await caller.get("/readyz")).status == 200
 
-    await eventually(is_ready)
-    await eventually(lambda: _knows_leader(caller))
+    await until(is_ready)
+    await until(lambda: _knows_leader(caller))
 
 
 async def _knows_leader(caller: Caller) -> bool:

@@ -6,7 +6,8 @@ import time
 import msgspec
 import pytest
 
-from tests.api.nodes import Answer, Caller, eventually
+from tests.api.nodes import Answer, Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -208,7 +209,7 @@ async def test_assignments_are_always_the_full_set(api: Caller):
     async def full() -> bool:
         return len((await assignments(api, ns, "e1")).body["assignments"]) == 4
 
-    await eventually(full)
+    await until(full)
     answer = await assignments(api, ns, "e1")
     assert [line["key"] for line in answer.body["assignments"]] == ["0", "1", "2", "3"]
     assert {line["state"] for line in answer.body["assignments"]} == {"run"}
@@ -372,7 +373,7 @@ async def test_who_is_not_back_in_time_finds_its_shards_elsewhere(api: Caller):
     async def moved() -> bool:
         return (await api.get(f"{ns}/shards/a")).body["executor"] == "e2"
 
-    await eventually(moved)
+    await until(moved)
 
 
 async def test_an_eviction_of_one_that_is_away_ends_its_reservation(api: Caller):
@@ -429,7 +430,7 @@ async def test_leaving_is_drained_by_handoff(api: Caller):
     await api.join(ns, "e2")
     leaving = await api.beat(ns, "e1", 2, status="leaving")
     assert leaving.body["status"] == "draining"
-    await eventually(lambda: api.release(ns, "e1"))
+    await until(lambda: api.release(ns, "e1"))
     assert (await api.owner(ns, "a"))["executor"] == "e2"
     assert (await api.beat(ns, "e1", 3, status="leaving")).body["status"] == "drained"
 
@@ -456,7 +457,7 @@ async def test_a_hundred_loads_reach_the_balance(api: Caller):
     async def full() -> bool:
         return len((await assignments(api, ns, "e1")).body["assignments"]) == 100
 
-    await eventually(full)
+    await until(full)
     held = {
         line["key"]: {"epoch": line["epoch"], "load": 0.01}
         for line in (await assignments(api, ns, "e1")).body["assignments"]
@@ -474,13 +475,13 @@ async def test_a_farewell_that_the_next_incarnation_overtakes_still_hands_over_a
 ):
     ns = await api.namespace("fixed", 2)
     await api.join(ns, "e1")
-    await eventually(lambda: _has_all(api, ns, "e1-a", 2))
+    await until(lambda: _has_all(api, ns, "e1-a", 2))
     # Both are looked at before either is decided.
     await asyncio.gather(
         api.beat(ns, "e1", incarnation="e1-b"),
         api.ask("DELETE", f"{ns}/executors/e1?incarnation=e1-a"),
     )
-    await eventually(lambda: _has_all(api, ns, "e1-b", 2), timeout_s=3.0)
+    await until(lambda: _has_all(api, ns, "e1-b", 2), within_s=3.0)
 
 
 async def _has_all(api: Caller, ns: str, incarnation: str, count: int) -> bool:

@@ -15,7 +15,8 @@ from yarl import URL
 from coordinator.api.forward import HOP_HEADER, Forwarder
 from coordinator.api.problems import Refusal
 from coordinator.node import Node
-from tests.api.nodes import Answer, Caller, calling, eventually, ready, running, settings_of
+from tests.api.nodes import Answer, Caller, calling, ready, running, settings_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,7 +33,7 @@ class Cluster:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def cluster() -> AsyncIterator[Cluster]:
     async with trio() as (nodes, callers):
-        leader = await eventually(lambda: leader_of(*callers))
+        leader = await until(lambda: leader_of(*callers))
         yield Cluster(nodes, leader, [caller for caller in callers if caller is not leader])
 
 
@@ -103,7 +104,7 @@ async def test_a_follower_answers_owners_from_its_own_copy(cluster: Cluster):
         answer = await follower.get(f"{ns}/shards/a%2Fb/owner", **{HOP_HEADER: "n9"})
         return answer.status == 200 and float(answer.headers["X-Leader-Contact-Seconds"]) < 5
 
-    await eventually(is_copied)
+    await until(is_copied)
 
 
 async def test_a_request_that_names_the_whole_url_is_passed_on_as_well(cluster: Cluster):
@@ -199,7 +200,7 @@ async def test_a_large_answer_passes_through_whole(cluster: Cluster):
         table = await cluster.leader.get(f"{ns}/routing")
         return len(table.body["owners"]) == 3000
 
-    await eventually(is_placed)
+    await until(is_placed)
     direct = await cluster.leader.get(f"{ns}/routing?consistency=linearizable")
     passed = await follower.get(f"{ns}/routing?consistency=linearizable")
     assert len(direct.raw) > 600_000
@@ -232,11 +233,11 @@ async def test_leadership_is_handed_over_and_back(cluster: Cluster):
     moved = await follower.post("/v1/cluster/transfer-leadership", {"to": target})
     assert moved.status == 200, moved.raw
     assert moved.body["leader"] == target
-    await eventually(lambda: leader_of(follower))
+    await until(lambda: leader_of(follower))
     assert (await follower.owner(ns, "a"))["epoch"] == owner["epoch"]
     assert (await cluster.leader.beat(ns, "e1", 2)).status == 200
     await follower.post("/v1/cluster/transfer-leadership", {"to": old})
-    await eventually(lambda: leader_of(cluster.leader))
+    await until(lambda: leader_of(cluster.leader))
     unknown = await follower.post("/v1/cluster/transfer-leadership", {"to": "n9"})
     assert unknown.body["errors"][0]["path"] == "to"
 
@@ -293,7 +294,7 @@ async def test_without_a_quorum_nothing_is_promised():
 
 async def test_the_rest_goes_on_when_the_leader_is_lost():
     async with trio() as (nodes, callers):
-        leader = await eventually(lambda: leader_of(*callers))
+        leader = await until(lambda: leader_of(*callers))
         ns = await leader.namespace()
         await leader.join(ns, "e1")
         owner = await leader.owner(ns, "a")
@@ -308,7 +309,7 @@ async def test_the_rest_goes_on_when_the_leader_is_lost():
         await stopping
         for caller in left:
             assert (await caller.owner(ns, "a"))["epoch"] == owner["epoch"]
-            answer = await eventually(partial(beaten, caller, ns))
+            answer = await until(partial(beaten, caller, ns))
             assert answer.headers["X-Leader"] == new.base
 
 

@@ -1,6 +1,7 @@
 import pytest
 
-from tests.api.nodes import calling, eventually, running, settings_of
+from tests.api.nodes import calling, running, settings_of
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("path", ["balance", "executors", "routing"])
@@ -12,7 +13,7 @@ async def test_a_linearizable_read_asks_a_quorum_also_where_only_the_leader_answ
         async def leads() -> bool | None:
             return (await caller.get("/leader")).status == 200 or None
 
-        await eventually(leads)
+        await until(leads)
         ns = await caller.namespace()
         asked = 0
         confirm = node.consensus.confirm_leadership

@@ -6,7 +6,8 @@ import pytest
 from coordinator.consensus import Overloaded
 from coordinator.core.commands import Outcome
 from coordinator.node import Node
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -58,7 +59,7 @@ async def test_a_drain_is_followed_to_its_end(api: Caller):
     assert (again.body["id"], again.body["reason"]) == (drain["id"], "kernel")
     released = 0
     while released < 2:
-        released += await eventually(lambda: api.release(ns, "e1"))
+        released += await until(lambda: api.release(ns, "e1"))
     done = (await api.get(f"{ns}/drains/{drain['id']}")).body
     assert (done["state"], done["shards_left"], done["shards_moved"]) == ("drained", 0, 2)
     assert (await api.get(f"{ns}/executors/e1")).body["status"] == "drained"
@@ -232,7 +233,7 @@ async def test_a_pinned_shard_is_brought_to_its_executor(api: Caller):
     ns = await fleet(api, "a")
     pinned = await api.post(f"{ns}/shards/a/pin", {"executor": "e2", "reason": "ssd"})
     assert (pinned.status, pinned.body["pinned"]) == (202, "e2")
-    await eventually(lambda: api.release(ns, "e1"))
+    await until(lambda: api.release(ns, "e1"))
     assert (await api.owner(ns, "a"))["executor"] == "e2"
     refused = await api.post(f"{ns}/shards/a/move", {"to": "e1"})
     assert (refused.status, refused.reason) == (409, "conflict")
@@ -368,7 +369,7 @@ async def test_the_last_pass_is_told_with_its_moves(api: Caller):
         last = (await api.get(f"{ns}/balance")).body["last_pass"]
         return last if last and last["moves"] else None
 
-    last = await eventually(balanced)
+    last = await until(balanced)
     assert last["moves"] == len(last["moved"]) == 2
     assert {(m["source"], m["target"]) for m in last["moved"]} == {("e1", "e2")}
     assert last["moved_load"] == pytest.approx(2.0)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -23,7 +24,7 @@ async def outage(api: Caller) -> str:
         await api.beat(ns, "e4", 2)
         return bool((await api.get(f"{ns}/mass-failure")).body["state"] == "holding")
 
-    await eventually(is_holding)
+    await until(is_holding)
     return ns
 
 
@@ -83,7 +84,7 @@ async def test_an_order_to_proceed_moves_what_the_silent_had(api: Caller):
         async def is_over() -> bool:
             return (await api.get(f"{ns}/mass-failure")).body["state"] == "none"
 
-        await eventually(is_over)
+        await until(is_over)
         assert await owners(api, ns) == {"e4"}
         again = await api.post(f"{ns}/mass-failure/proceed", order, **{"Idempotency-Key": "k1"})
         assert (again.status, again.body["state"]) == (200, "none")
@@ -113,7 +114,7 @@ async def test_those_who_return_keep_what_they_had(api: Caller):
             assert (await api.beat(ns, name, 5)).status == 200
         return bool((await api.get(f"{ns}/mass-failure")).body["state"] == "none")
 
-    await eventually(is_over)
+    await until(is_over)
     after = (await api.get(f"{ns}/shards")).body["shards"]
     assert [(s["key"], s["executor"], s["epoch"]) for s in after] == [
         (s["key"], s["executor"], s["epoch"]) for s in before

@@ -9,7 +9,8 @@ import pytest
 from coordinator.clock import SystemClock
 from coordinator.forecasts import BusyError, Forecasts
 from coordinator.node import Node
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -172,7 +173,7 @@ async def test_a_dry_run_is_told_with_its_decisions_and_moves_nothing(api: Calle
     state = node.replica.state.namespaces[ns.rpartition("/")[2]]
     mind = node.leader.current().mind(state, 0.0)
     mind.next_pass_at = 0.0  # this leader has heard enough
-    history = await eventually(lambda: decided(api, ns))
+    history = await until(lambda: decided(api, ns))
     (told,) = history["decisions"]
     assert (told["dry_run"], told["effect"], told["realised"]) == (True, "pending", None)
     assert told["hottest_predicted"] < told["hottest_before"] == 6.0
@@ -221,7 +222,7 @@ async def test_one_calculation_at_a_time_and_another_is_refused_meanwhile(api: C
     with pytest.raises(BusyError):
         await forecasts.beside(lambda: True)
     gate.set()
-    await eventually(lambda: free(forecasts))
+    await until(lambda: free(forecasts))
     assert (await api.get(f"{ns}/balance/plan")).status == 200
 
 

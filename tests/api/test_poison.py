@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -60,7 +61,7 @@ async def test_a_shard_that_kills_its_executors_is_parked_and_says_why(api: Call
             shard = (await api.get(f"{ns}/shards/7")).body
             return shard if shard["state"] == "parked" else None
 
-        shard = await eventually(parked)
+        shard = await until(parked)
         assert shard["parked"].startswith(f"poison: present at {fleet.crashes} crashes")
         assert len(shard["strikes"]) == fleet.crashes
         assert {strike["kind"] for strike in shard["strikes"]} == {"crash"}
@@ -84,7 +85,7 @@ async def test_a_shard_that_kills_its_executors_is_parked_and_says_why(api: Call
         async def is_owned() -> bool:
             return bool((await api.get(f"{ns}/shards/7")).body["state"] == "owned")
 
-        await eventually(is_owned)
+        await until(is_owned)
         assert fleet.crashes == crashes
     finally:
         living.cancel()

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -33,7 +34,7 @@ async def closed(api: Caller, ns: str) -> None:
     async def is_closed() -> bool:
         return not await is_open(api, ns)
 
-    await eventually(is_closed)
+    await until(is_closed)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import gzip
 import msgspec
 import pytest
 
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -257,7 +258,7 @@ async def test_a_table_over_a_kibibyte_is_compressed_when_asked_for(api: Caller,
     async def placed() -> bool:
         return len((await api.get(f"{ns}/routing")).body["owners"]) == shards
 
-    await eventually(placed)
+    await until(placed)
     plain = await api.get(f"{ns}/routing")
     assert "Content-Encoding" not in plain.headers
     async with api.session.get(

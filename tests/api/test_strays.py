@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.nodes import Caller, eventually
+from tests.api.nodes import Caller
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -50,7 +51,7 @@ async def test_a_client_that_goes_on_after_its_release_is_told_by_metric_and_eve
             page = await api.get(f"{ns}/events?kind=shard_double_owned")
             return page.body["events"]
 
-        (told,) = await eventually(event)
+        (told,) = await until(event)
         assert (told["shard"], told["executor"], told["target"]) == ("a", "e1", "e2")
         assert told["detail"] == f"held under epoch {before}"
         assert await gauge(api, ns, "shards_double_owned") == 1.0
@@ -62,7 +63,7 @@ async def test_a_client_that_goes_on_after_its_release_is_told_by_metric_and_eve
         async def is_over() -> bool:
             return await gauge(api, ns, "shards_double_owned") == 0.0
 
-        await eventually(is_over)
+        await until(is_over)
     finally:
         beats.cancel()
     assert len((await api.get(f"{ns}/events?kind=shard_double_owned")).body["events"]) == 1
@@ -76,7 +77,7 @@ async def test_a_shard_that_nobody_else_holds_is_held_astray(api: Caller):
         async def is_told() -> bool:
             return await gauge(api, ns, "shards_held_astray") == 1.0
 
-        await eventually(is_told)
+        await until(is_told)
         assert await gauge(api, ns, "shards_double_owned") == 0.0
     finally:
         beats.cancel()

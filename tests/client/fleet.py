@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from client import Executor, Shard
@@ -70,11 +69,3 @@ class Diary:
             on_stop=options.pop("on_stop", stop),
             **options,
         )
-
-
-async def until(holds: Callable[[], object], within_s: float = 5.0) -> None:
-    """Return as soon as it holds; fail when it does not within the time."""
-    end = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < end, f"not within {within_s} s"
-        await asyncio.sleep(0.01)

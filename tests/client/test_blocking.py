@@ -11,7 +11,7 @@ import pytest
 
 import client
 from client import blocking
-from tests.client.fleet import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

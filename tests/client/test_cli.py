@@ -12,8 +12,9 @@ from client import errors
 from client.cli import faults
 from tests.client.cli_run import run
 from tests.client.conftest import free_port
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.scripted import ok, problem, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -12,6 +12,7 @@ import pytest
 import client
 from client import Operator
 from tests.client.conftest import POLICY, module_fixture
+from tests.waiting import until
 
 FOLDER = Path(client.__file__).parent / "examples"
 on_module_loop = pytest.mark.asyncio(loop_scope="module")
@@ -75,13 +76,6 @@ async def make_namespace(cluster):
         yield make
 
 
-async def eventually(ask, within_s=15.0):
-    async with asyncio.timeout(within_s):
-        while not (found := await ask()):  # noqa: ASYNC110 - of other processes
-            await asyncio.sleep(0.05)
-    return found
-
-
 @on_module_loop
 async def test_callers_are_limited_wherever_they_ask(cluster, make_namespace, tmp_path):
     operator = await make_namespace("limits", shard_count=64)
@@ -142,7 +136,7 @@ async def test_no_task_is_lost_or_handed_out_twice_while_lists_move(
                 key = names[number % len(names)]
                 owner = (await operator.shard("lists", key)).executor
                 await operator.move_shard("lists", key, "ab"[owner == "a"], reason="test")
-        assert await eventually(lambda: _true(len(taken) >= len(added)))
+        assert await until(lambda: _true(len(taken) >= len(added)))
         assert sorted(taken) == sorted(added)
         assert len(added) == 48
         for worker in workers:
@@ -166,14 +160,14 @@ async def test_tenants_jobs_are_done_once_and_their_cost_is_reported(
             milliseconds = 300 if tenant == "acme" else 10
             (tmp_path / tenant / f"{number}.job").write_text(f"{milliseconds}\n")
     async with services(cluster, "tenant_jobs", 2, tmp_path):
-        assert await eventually(lambda: _true(len(list(tmp_path.glob("*/*.done"))) == 12))
+        assert await until(lambda: _true(len(list(tmp_path.glob("*/*.done"))) == 12))
         assert not list(tmp_path.glob("*/*.job"))
 
         async def loads():
             found = {one.key: one.load async for one in operator.shards("tenants")}
             return found if len(found) == 4 and (found["acme"] or 0) > 0 else None
 
-        found = await eventually(loads)
+        found = await until(loads)
         assert max(found, key=lambda key: found[key] or 0.0) == "acme"
 
 
@@ -191,20 +185,20 @@ async def test_a_shell_script_can_be_an_executor(cluster, make_namespace, tmp_pa
         return told.read_text().splitlines() if told.exists() else []
 
     async with running("sh", script, cluster.endpoints[0], "shell", "sh-1", work):
-        await eventually(lambda: _true(len(lines()) == 2))
+        await until(lambda: _true(len(lines()) == 2))
         owner = await operator.shard("shell", "orders")
         assert owner.executor == "sh-1"
         assert f"work.sh start orders {owner.epoch}" in lines()
         async with running("sh", script, cluster.endpoints[0], "shell", "sh-2", work):
-            await eventually(lambda: _true_of(operator, "shell", "sh-2"))
+            await until(lambda: _true_of(operator, "shell", "sh-2"))
             await operator.move_shard("shell", "orders", "sh-2", reason="test")
 
             async def moved():
                 view = await operator.shard("shell", "orders")
                 return view if view.executor == "sh-2" and view.epoch > owner.epoch else None
 
-            there = await eventually(moved)
-            await eventually(lambda: _true(f"work.sh start orders {there.epoch}" in lines()))
+            there = await until(moved)
+            await until(lambda: _true(f"work.sh start orders {there.epoch}" in lines()))
             stop, start = f"stop orders {owner.epoch}", f"start orders {there.epoch}"
             assert lines().index(f"work.sh {stop}") < lines().index(f"work.sh {start}")
     assert sum(" start " in line for line in lines()) == sum(" stop " in line for line in lines())

@@ -11,7 +11,8 @@ import pytest
 from client import IncarnationClosed, LeaseState, NotFound, TimedOut
 from client.lives import START_TRIES_MAX
 from tests.client.conftest import POLICY, free_port
-from tests.client.fleet import Cuttable, Diary, until
+from tests.client.fleet import Cuttable, Diary
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

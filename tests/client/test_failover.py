@@ -5,7 +5,8 @@ import time
 
 from client import LeaseState, Operator, Router
 from tests.client.conftest import NAMESPACE
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
+from tests.waiting import until
 
 
 async def test_leadership_goes_to_the_node_that_was_named(three_nodes):

@@ -9,7 +9,7 @@ from client.forks import give_up_in_child
 FORKS = """
 import asyncio, os, sys
 sys.path.insert(0, ".")
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.seam import Seam
 
 async def main():
@@ -87,6 +87,7 @@ async def main():
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 import sys
+from tests.waiting import until
 sys.exit(asyncio.run(main()))
 """
 

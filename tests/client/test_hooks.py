@@ -10,8 +10,9 @@ import pytest
 
 from client import LeaseState
 from client.assignments import AssignmentPolls
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.seam import Seam
+from tests.waiting import until
 
 
 @pytest.fixture

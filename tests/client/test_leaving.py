@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.seam import Seam, refusal
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import zlib
 import pytest
 
 from client.name_lock import NameLock
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.seam import Seam, refusal
+from tests.waiting import until
 
 HOLDER = """
 import os, subprocess, sys, time

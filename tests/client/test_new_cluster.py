@@ -3,8 +3,9 @@
 import pytest
 
 from client import LeaseState
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.seam import TTL_S, Seam, refusal
+from tests.waiting import until
 
 
 @pytest.fixture

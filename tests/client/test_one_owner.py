@@ -8,7 +8,8 @@ import time
 import pytest
 
 from client import ShardCoordinatorError
-from tests.client.fleet import Cuttable, Diary, until
+from tests.client.fleet import Cuttable, Diary
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

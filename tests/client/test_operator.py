@@ -6,8 +6,9 @@ import pytest
 from aiohttp import web
 
 from client import Conflict, Invalid, NotFound, Operator, PreconditionFailed, TimedOut
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
 from tests.client.scripted import ok, problem, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

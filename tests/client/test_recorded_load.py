@@ -6,8 +6,8 @@ import pytest
 
 from client import LoadRecorder
 from client.signals import Signals
-from tests.client.fleet import until
 from tests.client.seam import Seam
+from tests.waiting import until
 
 
 class Hands:

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

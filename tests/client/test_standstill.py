@@ -6,8 +6,8 @@ import time
 import pytest
 
 from client import LeaseState
-from tests.client.fleet import until
 from tests.client.seam import Seam, refusal
+from tests.waiting import until
 
 LEASE_S = 0.3
 

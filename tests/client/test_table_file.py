@@ -16,7 +16,8 @@ from client.router import SAVE_EVERY_S
 from client.table import RoutingTable
 from client.table_file import read_table, write_table
 from tests.client.conftest import free_port
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
+from tests.waiting import until
 
 TABLE = RoutingAnswer(
     kind="snapshot",

@@ -5,9 +5,10 @@ import contextlib
 import json
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 
 from coordinator.consensus import ConsensusConfig, ConsensusNode
+from tests.waiting import until
 
 
 class Register:
@@ -36,14 +37,6 @@ def free_ports(count):
     finally:
         for listener in sockets:
             listener.close()
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 10.0):
-    """The first true answer of the condition; fails the test when there is none in time."""
-    async with asyncio.timeout(timeout_s):
-        while not (answer := condition()):  # noqa: ASYNC110 - no event tells of it
-            await asyncio.sleep(0.005)
-    return answer
 
 
 class Cluster:

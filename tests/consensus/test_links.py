@@ -24,7 +24,8 @@ from coordinator.consensus.handshake import (
 )
 from coordinator.consensus.link import FRAME_COST_BYTES, TURN_BYTES_MAX, Link
 from coordinator.consensus.node import CURES
-from tests.consensus.cluster import Cluster, Register, cluster, free_ports, until
+from tests.consensus.cluster import Cluster, Register, cluster, free_ports
+from tests.waiting import until
 
 MEMBERS = {"n1": "127.0.0.1:1", "n2": "127.0.0.1:2", "n3": "127.0.0.1:3"}
 

@@ -19,8 +19,9 @@ from coordinator.consensus.handshake import (
     encode_hello,
 )
 from coordinator.consensus.node import CURES
-from tests.consensus.cluster import Cluster, free_ports, until
+from tests.consensus.cluster import Cluster, free_ports
 from tests.consensus.test_links import connect, framed, lone_member, read_frame, said_until_closed
+from tests.waiting import until
 
 TABLE = {"n1": "a:1", "n2": "b:2", "n3": "c:3"}
 

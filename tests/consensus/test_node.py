@@ -20,7 +20,8 @@ from coordinator.consensus import (
     library,
 )
 from coordinator.consensus.contract import config_problems
-from tests.consensus.cluster import Cluster, Register, cluster, until
+from tests.consensus.cluster import Cluster, Register, cluster
+from tests.waiting import until
 
 
 async def test_one_member_alone_leads_and_applies():

@@ -21,8 +21,9 @@ from coordinator.consensus.certificates import Certificates, CertificatesRefused
 from coordinator.consensus.handshake import Hello, Refusal, decode_hello, encode_hello
 from coordinator.consensus.session import Session, Untrusted
 from tests.consensus.certs import client_context, copy_of, files_of, make_certs
-from tests.consensus.cluster import Cluster, Register, until
+from tests.consensus.cluster import Cluster, Register
 from tests.consensus.test_links import connect, framed, read_frame, said_until_closed
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests.consensus.cluster import free_ports
+from tests.waiting import until
 
 
 class Member:
@@ -48,13 +49,6 @@ class Member:
         await self.process.wait()
         await self._reading
         self.process.stdin.close()
-
-
-async def until(condition, timeout_s):
-    async with asyncio.timeout(timeout_s):
-        while not (answer := condition()):  # noqa: ASYNC110 - no event tells of it
-            await asyncio.sleep(0.005)
-    return answer
 
 
 @contextlib.asynccontextmanager

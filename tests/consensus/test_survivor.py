@@ -10,8 +10,9 @@ import shutil
 import pytest
 
 from coordinator.consensus import ConsensusError, force_new_cluster
-from tests.consensus.cluster import Cluster, Register, until
+from tests.consensus.cluster import Cluster, Register
 from tests.consensus.lab import Lab
+from tests.waiting import until
 
 
 async def test_the_survivor_keeps_all_and_old_members_are_turned_away(tmp_path):

@@ -1,7 +1,6 @@
 """What tests of faults ask a running cluster: its terms, heartbeats, and whether all agree."""
 
 import asyncio
-import time
 
 import msgspec
 
@@ -12,15 +11,6 @@ async def term_of(nodes, name):
     seen = await nodes.sight(name)
     assert seen is not None, f"{name} does not answer"
     return seen.term
-
-
-async def until(condition, timeout_s):
-    """Seconds until an awaited condition held."""
-    began = time.monotonic()
-    while not await condition():
-        assert time.monotonic() - began < timeout_s, f"not within {timeout_s:g} s"
-        await asyncio.sleep(0.05)
-    return time.monotonic() - began
 
 
 async def agree(nodes):

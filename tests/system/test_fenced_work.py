@@ -12,10 +12,10 @@ import pytest
 from bench.cluster import Nodes
 from bench.processes import Processes
 from client import Operator
-from tests.client.fleet import until
 from tests.fencing_store import FencingStore
 from tests.system.namespaces import NamespacedNodes, Network, lack
 from tests.system.worker import Task
+from tests.waiting import until
 
 NAMESPACE = "work"
 LEASE_S = 1.5

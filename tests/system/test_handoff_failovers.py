@@ -11,7 +11,7 @@ import pytest
 from bench.cluster import Nodes
 from bench.processes import Processes
 from client import Executor, Operator, ShardCoordinatorError
-from tests.client.fleet import until
+from tests.waiting import until
 
 NAMESPACE = "moved"
 KEY = "orders"

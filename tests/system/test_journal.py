@@ -5,12 +5,12 @@ import contextlib
 import shutil
 import subprocess
 import sys
-import time
 
 import pytest
 
 from bench.cluster import Nodes
 from bench.processes import Processes
+from tests.waiting import until
 
 
 @contextlib.asynccontextmanager
@@ -34,13 +34,6 @@ async def refused(nodes, processes, name, lines=1):
     told = log.read_text().splitlines()
     assert lines is None or len(told) == lines
     return status, told[-1]
-
-
-async def until(condition, timeout_s=15.0):
-    end = time.monotonic() + timeout_s
-    while not await condition():
-        assert time.monotonic() < end, "not in time"
-        await asyncio.sleep(0.05)
 
 
 async def test_a_file_that_cannot_be_trusted_ends_the_start_with_one_line(tmp_path):

@@ -6,7 +6,7 @@ import sys
 
 from bench.cluster import Nodes
 from bench.processes import Processes, free_ports
-from tests.consensus.cluster import until
+from tests.waiting import until
 
 NAMESPACE = "members"
 

@@ -11,8 +11,9 @@ import pytest
 from bench.failover.elections import rivals
 from bench.failover.registers import DEFINITE, Registers
 from bench.processes import Processes
-from tests.system.cluster import Beats, agree, term_of, until
+from tests.system.cluster import Beats, agree, term_of
 from tests.system.namespaces import NamespacedNodes, Network, lack
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(lack() is not None, reason=lack() or ""),

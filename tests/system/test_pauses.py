@@ -11,7 +11,8 @@ from bench.cluster import Nodes
 from bench.failover.elections import leaders_by_term, rivals
 from bench.failover.registers import DEFINITE, Registers
 from bench.processes import Processes
-from tests.system.cluster import Beats, agree, until
+from tests.system.cluster import Beats, agree
+from tests.waiting import until
 
 ELECTED_S = 3.0
 """Silence is noticed after 0.5 to 1.0 s; a split vote costs a round more."""

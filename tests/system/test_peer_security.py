@@ -9,7 +9,7 @@ import pytest
 from bench.cluster import Nodes
 from bench.processes import Processes
 from tests.consensus.certs import make_certs
-from tests.consensus.cluster import until
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 

@@ -11,8 +11,8 @@ from bench.cluster import Nodes
 from bench.processes import Processes
 from client import Operator
 from client.errors import ShardCoordinatorError
-from tests.system.cluster import until
 from tests.system.worker import Task
+from tests.waiting import until
 
 NAMESPACE = "work"
 NAMES = ("one", "two", "three", "four")

@@ -5,8 +5,9 @@ import shutil
 
 import pytest
 
-from tests.system.cluster import agree, until
+from tests.system.cluster import agree
 from tests.system.running import running
+from tests.waiting import until
 
 LEASE_S = 20.0
 """The disaster and its cure are over within it, so no executor has to stop."""

@@ -12,7 +12,8 @@ from coordinator.node import Node
 from coordinator.policy import PolicyFields
 from coordinator.settings import ApiSettings, NamespaceSettings, NodeSettings, Settings
 from tests.client.conftest import POLICY, free_port
-from tests.client.fleet import Diary, until
+from tests.client.fleet import Diary
+from tests.waiting import until
 from tests.windows import close_window
 
 KEYS = [f"k{number}" for number in range(6)]
