@@ -6,6 +6,7 @@ Decides about connections only; it must not know what is asked over them.
 import asyncio
 import os
 import socket
+from collections.abc import Callable
 from typing import Final, cast
 
 from aiohttp import web
@@ -69,42 +70,56 @@ class Listener:
         await self._runner.cleanup()
 
     def _accepted(self) -> asyncio.Protocol:
+        return _Gate(self._gates, self._admit, self._limits.header_timeout_s)
+
+    def _admit(self) -> web.RequestHandler | None:
+        """What will answer one more connection; None when there are too many.
+
+        Asked when a connection is made, not when it is accepted: many are accepted in one turn of
+        the loop, before the first of them is made.
+        """
         server = self._runner.server
         if server is None:
-            return _Full()
+            return None
         if len(server.connections) + len(self._gates) >= self._limits.connections:
-            return _Full()
-        return _Gate(self._gates, server(), self._limits.header_timeout_s)
-
-
-class _Full(asyncio.Protocol):
-    """Turns a connection away."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast("asyncio.Transport", transport).write(_FULL)
-        transport.close()
+            return None
+        return server()
 
 
 class _Gate(asyncio.Protocol):
     """Holds a new connection until its first header is complete, but not for long.
 
-    aiohttp itself waits for a header for as long as it keeps idle connections.
+    aiohttp itself waits for a header for as long as it keeps idle connections. A connection too
+    many is turned away here.
     """
 
-    def __init__(self, gates: "set[_Gate]", handler: web.RequestHandler, timeout_s: float) -> None:
+    def __init__(
+        self,
+        gates: "set[_Gate]",
+        admit: Callable[[], web.RequestHandler | None],
+        timeout_s: float,
+    ) -> None:
         self._gates = gates
-        self._handler = handler
+        self._admit = admit
         self._timeout_s = timeout_s
         self._received = bytearray()
+        self._handler: web.RequestHandler | None = None
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._handler = self._admit()
+        if self._handler is None:
+            self._transport.write(_FULL)
+            self._transport.close()
+            return
         self._gates.add(self)
         self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self.shut)
 
     def data_received(self, data: bytes) -> None:
+        if self._handler is None:
+            return
         self._received += data
         if b"\r\n\r\n" in self._received or len(self._received) > HEADER_BYTES_MAX:
             self._open()
@@ -120,7 +135,7 @@ class _Gate(asyncio.Protocol):
 
     def _open(self) -> None:
         self._leave()
-        if self._transport is None:
+        if self._transport is None or self._handler is None:
             return
         self._transport.set_protocol(self._handler)
         self._handler.connection_made(self._transport)

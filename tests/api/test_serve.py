@@ -289,7 +289,7 @@ async def test_connections_beyond_the_limit_are_turned_away(strict: Caller):
     finally:
         for each in held:
             each.close()
-    told = max(answers)  # the places in between were cut off for saying nothing
+    told = max(answers)  # those that had a place were cut off for saying nothing
     assert told.startswith(b"HTTP/1.1 503")
     assert b"Retry-After: 1" in told
     await until_answered(lambda: strict.get("/livez"))
