@@ -12,8 +12,10 @@ from bench.demo.fleet import NotStarted
 from bench.demo.lookups import Crash, Outage
 from bench.demo.scene import Balance
 from bench.demo.stage import EXECUTORS, LEASE_S, NAMESPACE, Stage
+from bench.demo.why import moves_of
 from client import TimedOut
 from client.clock import lease_now_s
+from client.views import ShardView
 
 SECONDS_DEFAULT: Final = 60.0
 SECONDS_MIN: Final = 40.0
@@ -48,6 +50,9 @@ class Findings:
     rejoin_s: float | None = None
     crashes: list[Crash] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
+    asked_at: float | None = None
+    inspected: dict[str, ShardView] = field(default_factory=dict)
+    """What `shardctl shard inspect` shows of each shard that had moved by `asked_at`."""
 
 
 class Story:
@@ -68,6 +73,7 @@ class Story:
         await self._drain_host()
         await self._kill_leader()
         await self._kill_executor()
+        await self._ask_why()
 
     def _left_s(self, bound_s: float) -> float:
         """At most `bound_s`, and never beyond the time that was granted."""
@@ -182,6 +188,16 @@ class Story:
             )
         stage.scene.tell(f"its shards are owned again after {lease_now_s() - crash.at:.1f} s")
         await asyncio.sleep(self._left_s(WATCH_S))
+
+    async def _ask_why(self) -> None:
+        """Of each shard that has moved, as `shardctl shard inspect` does."""
+        stage, findings = self.stage, self.findings
+        findings.asked_at = lease_now_s()
+        moved = moves_of(stage.fleet.tenures(), self._began_at, findings.asked_at)
+        keys = sorted({move.key for move in moved})
+        self._phase("asking why", f"inspect each of the {len(keys)} shards that have moved")
+        for key in keys:
+            findings.inspected[key] = await stage.fleet.operator.shard(NAMESPACE, key)
 
     @staticmethod
     def _spread(balance: Balance | None) -> str:

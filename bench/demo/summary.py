@@ -9,11 +9,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.demo import ledger
+from bench.demo import ledger, why
 from bench.demo.ledger import Tenure
 from bench.demo.lookups import Lookup, Verdict, judge
 from bench.demo.scene import Balance
 from bench.demo.story import Findings
+from client.views import ShardView
 
 DIGITS: Final = 4
 
@@ -38,6 +39,11 @@ class Summary(msgspec.Struct, kw_only=True):
     """From the kill of the leader to the kill of the executor: what its successor saw fit."""
     moves_total: int = 0
     """Of the whole run: balance, drain and crash."""
+    moves_explained: int = 0
+    """Of those: for how many `shardctl shard inspect` has a sentence."""
+    example_shard: str = ""
+    example_why: str = ""
+    """One of these sentences."""
     lookups: int = 0
     lost_lookups: int = 0
     misdirected_lookups: int = 0
@@ -70,6 +76,9 @@ def summarise(
     by_key = ledger.by_key(tenures)
     told = judge(lookups, by_key, findings.crashes, findings.outages)
     before, after = findings.before, findings.after
+    moved = why.moves_of(tenures, 0.0, findings.asked_at or float("inf"))
+    dark = why.unexplained(moved, findings.inspected)
+    example = _example(findings)
     balancing = ledger.moves(tenures, findings.balancing_from, findings.drain_from or float("inf"))
     summary = Summary(
         spread_before=_short(before.spread if before else None),
@@ -84,7 +93,10 @@ def summarise(
             ledger.moves(tenures, outage.since, crash.at)
             for outage, crash in zip(findings.outages, findings.crashes, strict=False)
         ),
-        moves_total=ledger.moves(tenures, 0.0, float("inf")),
+        moves_total=len(moved),
+        moves_explained=len(moved) - len(dark),
+        example_shard="" if example is None else example.key,
+        example_why="" if example is None else example.why_here,
         lookups=told.lookups,
         lost_lookups=told.lost,
         misdirected_lookups=told.misdirected,
@@ -102,9 +114,19 @@ def summarise(
         shards=len(by_key),
         seconds=round(seconds, 1),
     )
-    summary.faults = [*_faults(summary, told), *(_overlap(one) for one in overlaps[:3])]
+    summary.faults = [
+        *_faults(summary, told),
+        *(_overlap(one) for one in overlaps[:3]),
+        *(f"nothing says why {one.key} went from {one.source} to {one.target}" for one in dark[:3]),
+    ]
     summary.ok = not summary.faults
     return summary
+
+
+def _example(findings: Findings) -> ShardView | None:
+    """A shard that was moved for balance, or any: the one with the most to tell."""
+    told = sorted(findings.inspected.values(), key=lambda view: (view.why != "balance", view.key))
+    return next(iter(told), None)
 
 
 def _heat(balance: Balance | None) -> float | None:
@@ -140,6 +162,8 @@ def _faults(summary: Summary, told: Verdict) -> list[str]:
         found.append("the loss of the leader was not survived")
     if summary.crash_recovery_s is None or summary.crash_recovery_s == float("inf"):
         found.append("the killed executor's shards were not all run again")
+    if summary.moves_explained < summary.moves_total:
+        found.append(f"{summary.moves_explained} of {summary.moves_total} moves are explained")
     return found
 
 
@@ -176,8 +200,11 @@ def show(summary: Summary, console: Console) -> None:
         f" killed executor ran again after {_figure(summary.crash_recovery_s)} s.\n"
         f"{summary.lookups:,} look-ups: {summary.lost_lookups} lost,"
         f" {summary.misdirected_lookups} misdirected, {summary.excused_lookups} within the killed"
-        f" executor's lease. {summary.overlaps} overlaps of ownership.",
+        f" executor's lease. {summary.overlaps} overlaps of ownership.\n"
+        f"`shardctl shard inspect` explained {summary.moves_explained} of {summary.moves_total}"
+        f" moves: {summary.example_shard} is where it is because {summary.example_why}.",
         highlight=False,
+        markup=False,
     )
     for fault in summary.faults:
         console.print(f"FAULT: {fault}", style="red", markup=False, highlight=False)

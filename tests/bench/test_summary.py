@@ -12,6 +12,7 @@ from bench.demo.scene import Balance, Scene, Share
 from bench.demo.story import Findings
 from bench.demo.summary import show, summarise
 from bench.demo.view import frame
+from client.views import ShardView
 
 NOTES = [
     Note("start", 0.0, "executor-1", "1", "k", 1, 3.0),
@@ -25,6 +26,7 @@ LOOKUPS = [
     Lookup(20.0, 20.1, "k", "executor-2", 2, "http"),
     Lookup(21.0, 21.1, "l", "executor-2", 3, "http"),
 ]
+WHY = "it was placed here when executor-1 was lost: its lease had run out"
 
 
 def findings(**changes):
@@ -38,6 +40,8 @@ def findings(**changes):
         failover_s=0.2,
         crashes=[Crash("executor-1", 10.0, 3.0)],
         outages=[Outage(6.0, 6.2)],
+        asked_at=20.0,
+        inspected={"k": ShardView("k", "executor-2", epoch=2, why_here=WHY)},
     )
     for name, value in changes.items():
         setattr(found, name, value)
@@ -57,6 +61,7 @@ def test_a_run_in_which_nothing_was_lost_is_good_and_has_every_promised_key():
     assert (told.lookups, told.lost_lookups, told.overlaps) == (42, 0, 0)
     assert (told.moves, told.moves_before_drain, told.moves_total) == (0, 0, 1)
     assert told.moves_after_leader_loss == 0
+    assert (told.moves_explained, told.example_shard, told.example_why) == (1, "k", WHY)
     assert (told.drains_completed, told.failover_s, told.crash_recovery_s) == (1, 0.2, 3.0)
 
 
@@ -67,6 +72,8 @@ def test_a_run_in_which_nothing_was_lost_is_good_and_has_every_promised_key():
         ({"drains_started": 0, "drains_completed": 0}, "0 of 0 drains completed"),
         ({"failover_s": None}, "the loss of the leader was not survived"),
         ({"crashes": []}, "the killed executor's shards were not all run again"),
+        ({"inspected": {}}, "0 of 1 moves are explained"),
+        ({"inspected": {}}, "nothing says why k went from executor-1 to executor-2"),
     ],
 )
 def test_what_did_not_come_to_its_end_is_a_fault(changes, said):
@@ -91,6 +98,8 @@ def test_people_see_before_and_after_and_every_fault():
     show(told, Console(file=paper, width=100))
     assert "0.40" in paper.getvalue()
     assert "0.03" in paper.getvalue()
+    assert "explained 1 of 1 moves" in paper.getvalue()
+    assert "executor-1 was lost" in " ".join(paper.getvalue().split())
     assert "FAULT: 0 of 1 drains completed" in paper.getvalue()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import signal
 import socket
 from collections.abc import AsyncIterator
 from typing import Any
@@ -79,6 +80,16 @@ class Cluster:
 def clean_environment(monkeypatch):
     for name in ("ENDPOINTS", "NAMESPACE", "TOKEN_FILE"):
         monkeypatch.delenv(f"SHARDCTL_{name}", raising=False)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible():
+    """What a shell starts in the background ignores SIGINT, and so would all that tests start."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def module_fixture(**options: Any) -> Any:

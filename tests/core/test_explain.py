@@ -43,10 +43,10 @@ def test_every_rule_reason_stop_and_cause_has_words() -> None:
 
 def test_swaps_and_idle_shards_are_told_as_what_they_are() -> None:
     plain = Move("s", "a", "b", 1.0, MoveReason.RELIEVE, 1.0, 3.0, 2.0, 0.5, 1.5)
-    effect = "takes a from 3 to 2 times its capacity and b from 0.5 to 1.5"
+    effect = "it takes a from 3 to 2 times its capacity and b from 0.5 to 1.5"
     assert words.moved(plain) == effect
     swap = replace(plain, reason=MoveReason.SWAP, swap_with="t")
-    assert words.moved(swap) == f"in exchange for t it {effect}"
+    assert words.moved(swap) == f"in exchange for t {effect}"
     assert "piled up on a" in words.moved(replace(plain, reason=MoveReason.LEVEL_IDLE))
 
 
@@ -74,7 +74,7 @@ def test_a_new_leader_explains_the_moves_of_the_former_one_by_their_events() -> 
     world.run(1.0)
     explanation = told(world, key)
     assert explanation.decision is None
-    assert "decision " in explanation.here
+    assert "(decision " in explanation.here
     assert " times its capacity and " in explanation.here
 
 
@@ -131,7 +131,30 @@ def test_pins_parks_drains_and_losses_are_told_as_what_they_are() -> None:
     world.order(drain(owner))
     assert told(world, third).stays == f"{owner} is being emptied: it will be moved"
     world.run(20)
-    assert f"because {owner} was drained" in told(world, third).here
+    here, now = told(world, third).here, world.space.shards[third].executor
+    assert f"because {owner} was drained" in here
+    assert here.endswith(f"{now} was the least loaded that could be given it")
+
+
+def test_a_drain_is_told_with_the_reason_of_who_ordered_it_also_when_it_is_long() -> None:
+    world = calm()
+    owner = world.space.shards["0"].executor or ""
+    world.order(replace(drain(owner), reason="kernel " * 100))
+    world.run(20)
+    here = told(world, "0").here
+    assert f"because {owner} was drained: kernel kernel" in here
+    assert here.count("kernel ") == words.REASON_CHARS_MAX // len("kernel ")
+
+
+def test_a_shard_that_was_brought_to_its_pin_says_where_it_was() -> None:
+    world = calm()
+    source = world.space.shards["0"].executor or ""
+    target = next(name for name in world.counts if name != source)
+    world.order(pin("0", target))
+    world.run(10)
+    assert told(world, "0").here == (
+        f"it was brought to the executor that it is pinned to: it was on {source}"
+    )
 
 
 def test_a_shard_that_was_placed_by_its_name_says_so() -> None:

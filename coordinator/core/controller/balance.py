@@ -87,7 +87,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     if not plan.moves or is_dry:
         return []
     shards = namespace.shards
-    notes = {move.key: f"decision {decision}: {moved(move)}" for move in plan.moves}
+    notes = {move.key: f"{moved(move)} (decision {decision})" for move in plan.moves}
     return [
         StartHandoffs(
             namespace=namespace.info.name,

@@ -101,7 +101,7 @@ def _here(
             pass
     told = words.why_here(shard, namespace.info.policy.initial_placement)
     if move is not None:
-        return f"{told}: that {words.moved(move)}"
+        return f"{told}: {words.moved(move)}"
     note = _note_of(shard, events)
     return f"{told}: {note}" if note else told
 
@@ -113,7 +113,7 @@ def _note_of(shard: Shard, events: tuple[Event, ...]) -> str:
             continue
         if event.kind is EventKind.MOVE_ORDERED and shard.cause is Cause.OPERATOR:
             return event.reason
-        if event.kind is EventKind.HANDOFF_STARTED and shard.cause is Cause.BALANCE:
+        if event.kind is EventKind.HANDOFF_STARTED and shard.cause.value == event.cause:
             return event.detail
     return ""
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Final
 
 from coordinator.core.commands import AssignShards, Command, StartHandoffs
+from coordinator.core.controller import words
 from coordinator.core.controller.fleet import Fleet, see
 from coordinator.core.controller.homes import PLANNED_MAX, chunks, fitting, homes_for
 from coordinator.core.controller.mind import Mind
@@ -119,12 +120,21 @@ def plan_owed_moves(namespace: NamespaceState, mind: Mind, now: float, at_ms: in
     causes = {shard.key: cause for shard, cause in owed}
     homes = homes_for(mind, fleet, [shard for shard, _ in owed])
     moves = [
-        HandoffStart(home.key, namespace.shards[home.key].epoch, home.executor, causes[home.key])
+        _start(namespace, namespace.shards[home.key], home.executor, causes[home.key])
         for home in fitting(homes)[:room]
     ]
     if not moves:
         return []
     return [StartHandoffs(namespace=namespace.info.name, moves=tuple(moves), at_ms=at_ms)]
+
+
+def _start(namespace: NamespaceState, shard: Shard, target: str, cause: Cause) -> HandoffStart:
+    """A handoff that says in words what it is for, also to those who ask much later."""
+    source = shard.executor or ""
+    drain = namespace.drain_of(namespace.executors[source]) if cause is Cause.DRAIN else None
+    reason = "" if drain is None else drain.reason
+    note = words.owed(cause, source, target, reason)
+    return HandoffStart(shard.key, shard.epoch, target, cause, note=note)
 
 
 def _owed_shards(namespace: NamespaceState) -> Iterator[tuple[Shard, Cause]]:

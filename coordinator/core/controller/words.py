@@ -74,6 +74,10 @@ _HERE: Final[Mapping[Cause, str]] = {
 }
 
 
+REASON_CHARS_MAX: Final = 120
+"""Of an operator's reason, where it is told again with each shard that it moves."""
+
+
 def share(figure: float) -> str:
     """Load by capacity; not in percent, as many services count in units of their own."""
     return f"{figure:.3g}"
@@ -82,13 +86,13 @@ def share(figure: float) -> str:
 def moved(move: Move) -> str:
     """What a move does, and what it is for."""
     effect = (
-        f"takes {move.source} from {share(move.source_before)} to {share(move.source_after)} times"
-        f" its capacity and {move.target} from {share(move.target_before)} to"
+        f"it takes {move.source} from {share(move.source_before)} to {share(move.source_after)}"
+        f" times its capacity and {move.target} from {share(move.target_before)} to"
         f" {share(move.target_after)}"
     )
     match move.reason:
         case MoveReason.SWAP:
-            return f"in exchange for {move.swap_with} it {effect}"
+            return f"in exchange for {move.swap_with} {effect}"
         case MoveReason.LEVEL_IDLE:
             return (
                 f"idle shards had piled up on {move.source}: this one weighs next to nothing and"
@@ -96,6 +100,14 @@ def moved(move: Move) -> str:
             )
         case _:
             return effect
+
+
+def owed(cause: Cause, source: str, target: str, reason: str) -> str:
+    """What speaks for a move that is made whatever the balance; `reason` is an operator's."""
+    if cause is Cause.PIN:
+        return f"it was on {source}"
+    chosen = f"{target} was the least loaded that could be given it"
+    return f"{reason[:REASON_CHARS_MAX]}; {chosen}" if reason else chosen
 
 
 def why_not(verdict: Rejection, *, rest_s: float = 0.0) -> str:
