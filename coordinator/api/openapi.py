@@ -10,9 +10,13 @@ import msgspec
 
 from coordinator import __version__
 from coordinator.api.encoding import JSON, MSGPACK
+from coordinator.api.links import links_of
 from coordinator.api.operators.records import DryRunAnswer
+from coordinator.api.parameters import KEY_PATTERN
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
+from coordinator.api.query import EXECUTOR_ID, IDEMPOTENCY_KEY
 from coordinator.api.route import Leader, Parameter, Route
+from coordinator.settings import NAMESPACE_NAME
 
 EVERYWHERE: Final = ("invalid", "internal")
 """Reasons that any path can answer with."""
@@ -20,16 +24,21 @@ WITH_BODY: Final = ("unsupported_media", "too_large")
 WITH_LEADER: Final = ("no_leader",)
 WITH_STATE: Final = ("recovering",)
 
-_VARIABLES: Final[Mapping[str, str]] = {
-    "namespace": "Matches [a-z0-9][a-z0-9._-]{0,62}.",
-    "executor": "Matches [A-Za-z0-9][A-Za-z0-9._:@-]{0,127}.",
-    "host": "Matches [A-Za-z0-9][A-Za-z0-9._:@-]{0,127}.",
-    "key": "1 to 256 bytes of UTF-8 without control characters, percent-encoded (/ as %2F).",
-    "drain": "A drain's id.",
-    "node": "A member's name.",
-    "decision": "A decision's id.",
-    "reason": "A problem's reason.",
+_NAME: Final = "A name: letters, digits and . _ : @ - behind the first."
+_VARIABLES: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
+    "namespace": ("A namespace's name.", {"pattern": f"^{NAMESPACE_NAME.pattern}$"}),
+    "executor": (_NAME, {"pattern": f"^{EXECUTOR_ID.pattern}$"}),
+    "host": (_NAME, {"pattern": f"^{EXECUTOR_ID.pattern}$"}),
+    "key": (
+        "1 to 256 bytes of UTF-8 without control characters, percent-encoded (/ as %2F).",
+        {"pattern": f"^{KEY_PATTERN}$"},
+    ),
+    "drain": ("A drain's id.", {"minLength": 1}),
+    "node": ("A member's name.", {"minLength": 1}),
+    "decision": ("A decision's id.", {"minLength": 1}),
+    "reason": ("A problem's reason.", {"enum": list(PROBLEMS)}),
 }
+"""What stands for each variable of a path, and the schema of its texts."""
 _ABOUT: Final = (
     "Decides which process owns which shard. Any node answers; what needs the leader is handed to"
     " it. Cursors are opaque. Errors are RFC 9457 problems whose `reason` is one of a fixed list."
@@ -46,7 +55,7 @@ def document(routes: Sequence[Route]) -> bytes:
     refs = dict(zip(ordered, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, refs, routes)
     return msgspec.json.format(
         msgspec.json.encode(
             {
@@ -76,7 +85,7 @@ def reasons_of(route: Route) -> tuple[str, ...]:
     return tuple(reason for reason in PROBLEMS if reason in reasons)
 
 
-def _operation(route: Route, refs: Mapping[type, Any]) -> dict[str, Any]:
+def _operation(route: Route, refs: Mapping[type, Any], routes: Sequence[Route]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
@@ -84,9 +93,9 @@ def _operation(route: Route, refs: Mapping[type, Any]) -> dict[str, Any]:
         "parameters": [
             *(_variable(name) for name in route.variables),
             *(_parameter(parameter) for parameter in route.parameters),
-            *(_order_headers() if route.is_order else ()),
+            *(_order_headers(route) if route.is_order else ()),
         ],
-        "responses": _responses(route, refs),
+        "responses": _responses(route, refs, links_of(route, routes)),
     }
     if route.body is not None:
         media = (JSON, MSGPACK) if route.has_msgpack else (JSON,)
@@ -97,12 +106,14 @@ def _operation(route: Route, refs: Mapping[type, Any]) -> dict[str, Any]:
     return operation
 
 
-def _responses(route: Route, refs: Mapping[type, Any]) -> dict[str, Any]:
+def _responses(route: Route, refs: Mapping[type, Any], links: Mapping[str, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status in route.statuses:
         responses[str(status)] = {"description": _MEANING[status]}
         if status not in {204, 304}:
             responses[str(status)]["content"] = _content(route, status, refs)
+        if links:
+            responses[str(status)]["links"] = links
     if route.is_order and "200" not in responses:
         responses["200"] = {
             "description": "With dry_run: what would be done.",
@@ -142,12 +153,13 @@ _MEANING: Final[Mapping[int, str]] = {
 
 
 def _variable(name: str) -> dict[str, Any]:
+    about, schema = _VARIABLES[name]
     return {
         "name": name,
         "in": "path",
         "required": True,
-        "description": _VARIABLES[name],
-        "schema": {"type": "string"},
+        "description": about,
+        "schema": {"type": "string", **schema},
     }
 
 
@@ -155,24 +167,36 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": parameter.kind}
     if parameter.choices:
         schema["enum"] = list(parameter.choices)
-    return {
+    if parameter.kind == "integer":
+        schema |= {"minimum": 1, "maximum": parameter.upper}
+    if parameter.pattern:
+        schema["pattern"] = f"^{parameter.pattern}$"
+    told = {
         "name": parameter.name,
         "in": "query",
         "required": parameter.is_required,
         "description": parameter.description,
         "schema": schema,
     }
+    return told | ({"allowEmptyValue": True} if parameter.may_be_empty else {})
 
 
-def _order_headers() -> tuple[dict[str, Any], ...]:
-    return (
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "description": "Makes a repetition of this request harmless.",
-            "schema": {"type": "string", "maxLength": 128},
-        },
-    )
+def _order_headers(route: Route) -> tuple[dict[str, Any], ...]:
+    key = {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "description": "Makes a repetition of this request harmless.",
+        "schema": {"type": "string", "pattern": f"^{IDEMPOTENCY_KEY.pattern}$"},
+    }
+    if "precondition_failed" not in route.reasons:
+        return (key,)
+    version = {
+        "name": "If-Match",
+        "in": "header",
+        "description": "Only if this is still its ETag.",
+        "schema": {"type": "string"},
+    }
+    return (key, version)
 
 
 def _name(kind: type) -> str:

@@ -16,6 +16,9 @@ from coordinator.settings import NAMESPACE_NAME
 EXECUTOR_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}")
 """Executors and hosts. The class excludes whatever could break a log line or a header."""
 
+IDEMPOTENCY_KEY: Final = re.compile(r"[\x20-\x7e]{1,128}")
+"""Kept by every node for the last 10,000 orders, so its size is bounded."""
+
 WAIT_MAX_S: Final = 300.0
 """The longest long poll: proxies and NATs forget connections that are silent for longer."""
 
@@ -57,6 +60,14 @@ def raw_segment(raw_path: str, position: int) -> str:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError:
         raise invalid("key", "is not UTF-8") from None
+
+
+def idempotency_key(headers: Mapping[str, str]) -> str | None:
+    """The key that makes an order's repetition harmless, None when absent; or a refusal."""
+    key = headers.get("Idempotency-Key")
+    if key is not None and not IDEMPOTENCY_KEY.fullmatch(key):
+        raise invalid("Idempotency-Key", "must be 1 to 128 printable ASCII characters")
+    return key
 
 
 def duration_s(text: str, path: str, *, upper_s: float) -> float:

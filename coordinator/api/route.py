@@ -19,6 +19,7 @@ HEARTBEAT_BYTES: Final = 16 << 20
 """100,000 held shards with long keys and loads."""
 
 Handler = Callable[[Call[Any]], Awaitable[web.StreamResponse]]
+_FLAGS: Final = frozenset({"true", "false"})
 _VARIABLE: Final = re.compile(r"\{([a-z]+)\}")
 
 
@@ -34,7 +35,7 @@ class Leader(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter."""
+    """A query parameter: what is documented of it is what is checked."""
 
     name: str
     description: str
@@ -42,6 +43,29 @@ class Parameter:
     """string, boolean or integer."""
     choices: tuple[str, ...] = ()
     is_required: bool = False
+    pattern: str = ""
+    """What the whole text must match; empty where any text may be asked for."""
+    upper: int = 0
+    """Of an integer; the lower bound is 1."""
+    may_be_empty: bool = False
+    """A flag that is set by its name alone."""
+
+    def fault(self, text: str) -> str:
+        """What is wrong with a text that was sent for it; empty when nothing is."""
+        if self.may_be_empty and not text:
+            return ""
+        if self.kind == "boolean" and text not in _FLAGS:
+            return f"{text[:40]!r} is neither true nor false"
+        if self.choices and text not in self.choices:
+            return f"{text[:40]!r} is none of {', '.join(self.choices)}"
+        if self.kind == "integer" and not self._is_within(text):
+            return f"must be a number from 1 to {self.upper}"
+        if self.pattern and not re.fullmatch(self.pattern, text):
+            return f"{text[:200]!r} does not match {self.pattern}"
+        return ""
+
+    def _is_within(self, text: str) -> bool:
+        return text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= self.upper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,7 +147,7 @@ def _service(path: str, handler: Handler, summary: str, *parameters: Parameter) 
     )
 
 
-VERBOSE: Final = Parameter("verbose", "One line a check.", "boolean")
+VERBOSE: Final = Parameter("verbose", "One line a check.", "boolean", may_be_empty=True)
 
 _SERVICE: Final = (
     _service("/livez", service.livez, "The loop turns.", VERBOSE),

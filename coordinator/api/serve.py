@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +20,8 @@ from coordinator.api.call import Call, Desk
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.forward import HOP_HEADER
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
-from coordinator.api.query import WAIT_MAX_S, duration_s
-from coordinator.api.route import Leader, Route
+from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
+from coordinator.api.route import Leader, Parameter, Route
 from coordinator.consensus import (
     NotLeader,
     OutcomeUnknown,
@@ -81,8 +81,7 @@ class Server:
         return around
 
     def _served(self, route: Route) -> Handler:
-        known = frozenset(parameter.name for parameter in route.parameters)
-        has_consistency = "consistency" in known
+        known = {parameter.name: parameter for parameter in route.parameters}
         from_json: _FromJson | None = msgspec.json.Decoder(route.body) if route.body else None
         from_msgpack: _FromMsgpack | None = (
             msgspec.msgpack.Decoder(route.body) if route.body and route.has_msgpack else None
@@ -92,7 +91,9 @@ class Server:
             wants_proof = False
             if request.query_string:
                 _check_query(request, known)
-                wants_proof = has_consistency and _is_linearizable(request)
+                wants_proof = request.query.get("consistency") == "linearizable"
+            if route.is_order:
+                idempotency_key(request.headers)  # also where a follower would only hand it on
             is_must = wants_proof or route.leader is Leader.MUST
             payload = b""
             if request.body_exists:
@@ -267,25 +268,19 @@ def as_refusal(fault: Exception) -> Refusal:
             return Refusal("internal", type(fault).__name__)
 
 
-def _check_query(request: web.Request, known: frozenset[str]) -> None:
+def _check_query(request: web.Request, known: Mapping[str, Parameter]) -> None:
     """Unknown names are refused: a misspelt dry_run must not act. Doubled names are ambiguous."""
     query = request.query
-    errors = [
-        FieldError(name[:100], "is no parameter of this path")
-        for name in query
-        if name not in known
-    ]
+    errors: list[FieldError] = []
+    for name, text in query.items():
+        parameter = known.get(name)
+        fault = "is no parameter of this path" if parameter is None else parameter.fault(text)
+        if fault:
+            errors.append(FieldError(name[:100], fault))
     if not errors and len(query) != len(set(query)):
         errors = [FieldError("query", "names a parameter twice")]
     if errors:
         raise Refusal("invalid", f"{errors[0].path}: {errors[0].message}", errors=tuple(errors))
-
-
-def _is_linearizable(request: web.Request) -> bool:
-    text = request.query.get("consistency", "local")
-    if text not in {"local", "linearizable"}:
-        raise invalid("consistency", f"{text[:40]!r} is neither local nor linearizable")
-    return text == "linearizable"
 
 
 def _decoded(

@@ -72,7 +72,11 @@ BALANCE_ROUTES: Final[tuple[Route, ...]] = (
             leader=Leader.MUST,
             reasons=_BUSY,
             parameters=(
-                Parameter("executors", "A number or a range for the table, such as 8-16."),
+                Parameter(
+                    "executors",
+                    "A number or a range for the table, such as 8-16.",
+                    pattern=r"[0-9]{1,5}(-[0-9]{1,5})?",
+                ),
             ),
         ),
         takes_s=_CALCULATION_S,

@@ -6,17 +6,15 @@ know which order it carries.
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
 from coordinator.api.call import Call
 from coordinator.api.operators.records import DryRunAnswer
-from coordinator.api.problems import invalid, refused
-from coordinator.api.query import boolean
+from coordinator.api.problems import refused
+from coordinator.api.query import boolean, idempotency_key
 from coordinator.core.commands import Applied, Command, Entry, Once, Outcome, Refused
-
-KEY_BYTES_MAX: Final = 128
 
 
 async def ordered(
@@ -63,11 +61,9 @@ async def sent(
 
 def _entry(call: Call[Any], command: Command) -> Entry:
     """The command, under the caller's idempotency key if there is one."""
-    key = call.request.headers.get("Idempotency-Key")
+    key = idempotency_key(call.request.headers)
     if key is None:
         return command
-    if not (1 <= len(key) <= KEY_BYTES_MAX and key.isascii() and key.isprintable()):
-        raise invalid("Idempotency-Key", f"must be 1 to {KEY_BYTES_MAX} printable ASCII characters")
     return Once(key=key, digest=_digest(call), command=command)
 
 

@@ -21,6 +21,9 @@ from coordinator.api.operators.balance_routes import BALANCE_ROUTES
 from coordinator.api.operators.forms import order, read, verbs
 from coordinator.api.parameters import (
     AFTER,
+    BY_EXECUTOR,
+    BY_HOST,
+    BY_SHARD,
     CONSISTENCY,
     EXECUTOR,
     FORCE,
@@ -54,7 +57,7 @@ _EXECUTORS: Final = (
         told.ExecutorsAnswer,
         leader=Leader.BETTER,
         parameters=(
-            Parameter("host", "Only those on this host."),
+            BY_HOST,
             Parameter("status", "Only those of this standing.", choices=executors.STANDINGS),
         ),
     ),
@@ -126,11 +129,11 @@ _SHARDS: Final = (
         shown.ShardsAnswer,
         leader=Leader.BETTER,
         parameters=(
-            Parameter("executor", "Only those of this owner."),
+            BY_EXECUTOR,
             Parameter("state", "Only those in this state.", choices=shards.STATES),
             Parameter("sort", "By key, or heaviest first.", choices=shards.SORTS),
-            Parameter("limit", f"1 to {shards.PAGE_MAX}.", "integer"),
-            Parameter("page", "`next_page` of the page before."),
+            Parameter("limit", "The most to show.", "integer", upper=shards.PAGE_MAX),
+            Parameter("page", "`next_page` of the page before.", pattern=shards.PAGE_PATTERN),
         ),
     ),
     order(
@@ -185,10 +188,12 @@ _EVENTS: Final = (
         parameters=(
             AFTER,
             WAIT,
-            Parameter("kind", "Only these kinds, with commas between."),
-            Parameter("shard", "Only those about this shard."),
-            Parameter("executor", "Only those about this executor."),
-            Parameter("limit", f"1 to {events.PAGE_MAX}.", "integer"),
+            Parameter(
+                "kind", "Only these kinds, with commas between.", pattern=events.KINDS_PATTERN
+            ),
+            BY_SHARD,
+            BY_EXECUTOR,
+            Parameter("limit", "The most to show.", "integer", upper=events.PAGE_MAX),
             CONSISTENCY,
         ),
         answer=news.EventsAnswer,

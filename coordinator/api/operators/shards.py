@@ -28,6 +28,8 @@ from coordinator.core.types import Fate, Shard, ShardState
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 """A page is made in one turn of the loop: a thousand take some milliseconds."""
+PAGE_PATTERN: Final = r"[A-Za-z0-9_-]{0,344}"
+"""What base64 makes of the longest key."""
 STATES: Final = tuple(state.value for state in ShardState)
 SORTS: Final = ("key", "load")
 
