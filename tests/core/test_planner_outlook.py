@@ -1,5 +1,8 @@
 """Fleets that are not there, moves that are not made, and the yardstick of static hashing."""
 
+from bisect import bisect_right
+from hashlib import blake2s
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +18,7 @@ from coordinator.core.planner import (
     Seat,
     Stack,
     hash_place,
+    measuring,
     plan_pass,
     rejected,
     waterfill,
@@ -252,6 +256,29 @@ def test_a_ring_keeps_most_shards_when_one_executor_comes() -> None:
     stack = Stack.of(keys, [1.0] * len(keys))
     ring = yardstick([stack], dict.fromkeys("abcde", 1.0)).ring
     assert 0.0 < ring.spread < 0.3
+
+
+def test_no_slice_of_the_yardstick_is_much_of_it() -> None:
+    """A ring of a thousand executors once held the leader's loop for a tenth of a second."""
+    keys = [str(number) for number in range(2_000)]
+    names = [f"e{number}" for number in range(200)]
+    slices = measuring([Stack.of(keys, [1.0] * len(keys))], dict.fromkeys(names, 1.0))
+    assert max(slices) <= 2_000
+
+
+def test_a_ring_has_no_end() -> None:
+    """Behind the last point of all comes the first, and most parts of a short one are empty."""
+    points = sorted(
+        (blake2s(f"{name}#{n}".encode()).digest(), name) for name in "ab" for n in range(100)
+    )
+    keys = [str(number) for number in range(500)]
+    shares = dict.fromkeys("ab", 0)
+    for key in keys:
+        at = bisect_right([mark for mark, _ in points], blake2s(key.encode()).digest())
+        shares[points[at % len(points)][1]] += 1
+    found = yardstick([Stack.of(keys, [1.0] * len(keys))], dict.fromkeys("ab", 1.0)).ring
+    assert found.hottest_utilisation == max(shares.values())
+    assert found.coldest_utilisation == min(shares.values())
 
 
 def test_without_executors_there_is_nothing_to_hash_to() -> None:

@@ -83,7 +83,7 @@ class Controller:
                 mind.read_loads(namespace, now, at_ms)
                 wake_at = now
                 continue
-            if mind.passing is None or not mind.is_calm(namespace, now):
+            if not mind.is_at_work or not mind.is_calm(namespace, now):
                 planned = self._plan(namespace, mind, now, at_ms)
                 next_wake = self._next_wake(namespace, mind, now)
                 mind.calm = (-1 if planned else namespace.revision, min(next_wake, now + IDLE_S))
@@ -91,7 +91,7 @@ class Controller:
                 # Nothing else can be due yet, and to make sure of that takes as long as a slice.
                 planned = plan_balance(namespace, mind, now, at_ms)
             commands += planned
-            wake_at = min(wake_at, mind.calm[1] if mind.passing is None else now)
+            wake_at = min(wake_at, now if mind.is_at_work else mind.calm[1])
         return Step(tuple(commands), now if commands else wake_at)
 
     def _plan(self, namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -104,7 +104,8 @@ class Controller:
             or plan_settlement(namespace, mind, now)
         )
         if namespace.info.window is not None:
-            mind.passing = None  # begun before it opened: nobody's holdings are what they were
+            # Begun before it opened: nobody's holdings are what they were.
+            mind.passing = mind.measuring = None
         if urgent or namespace.info.window is not None:
             return urgent or plan_window(namespace, mind, now, at_ms)
         return (

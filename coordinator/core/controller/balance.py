@@ -4,10 +4,10 @@ A pass over many shards takes long, so it goes in slices: a step of the controll
 to be called again at once. What it planned is then held against the state as it has become.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum
-from typing import Final
+from typing import Final, TypeVar
 
 from coordinator.core.commands import Command, StartHandoffs
 from coordinator.core.controller.decisions import (
@@ -17,6 +17,7 @@ from coordinator.core.controller.decisions import (
     PassEntry,
 )
 from coordinator.core.controller.effects import measure_effects
+from coordinator.core.controller.hashed import is_due, measuring_hashes
 from coordinator.core.controller.homes import chunks
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.newcomers import FairShare, Filling, is_mixed, ramping
@@ -32,21 +33,18 @@ from coordinator.core.planner import (
     Move,
     Plan,
     Ramp,
-    Seat,
     Slices,
     Stop,
-    measuring,
     planning,
     rejected,
 )
 from coordinator.core.planner.slices import SEAT_WORK
 from coordinator.core.types import BalancerMode, Cause, HandoffStart, Placement, ShardState
 
+T = TypeVar("T")
+
 STALE_RATIO_MAX: Final = 0.05
 """No voluntary moves while more of the shards than this are unmeasured or stale."""
-
-YARDSTICK_S: Final = 60.0
-"""How often it is looked at what static hashing would give: that takes as long as a pass."""
 
 SLICE_WORK: Final = 8_000
 """Shards looked at in one step, or as much: 1 to 3 ms, after which the loop has its turn. Small
@@ -57,6 +55,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     """A pass, if one is due or under way; its result stays in `mind.last_pass`."""
     if mind.passing is None:
         if now < mind.next_pass_at:
+            _measure(mind)
             return []
         mind.next_pass_at = now + namespace.info.policy.balancer.interval_s
         mind.drop_cooled(now)
@@ -68,13 +67,13 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     if result is None:
         return []
     mind.passing = None
-    if result.measured is not None:
-        mind.yardstick, mind.measured_at = result.measured, now
     skipped = result.skipped or why_held_up(namespace, mind, now, at_ms)
     if skipped or result.plan is None:
         mind.last_pass = Pass(at_ms, None, skipped)
         mind.decisions.passed(PassEntry(at_ms, at_ms, 1, skipped))
         return []
+    if is_due(namespace, mind, now):
+        mind.measuring, mind.measured_at = measuring_hashes(namespace, mind, now), now
     plan = _as_things_are(namespace, result.plan)
     mind.last_pass = Pass(at_ms, plan, rejected=result.rejected)
     is_dry = namespace.info.policy.balancer.mode is BalancerMode.DRY_RUN
@@ -167,40 +166,38 @@ def _pass(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> Slic
     if skipped:
         return Pass(at_ms, None, skipped)
     picture = yield from taking_picture(namespace, mind, now)
-    measured = None
-    if now - mind.measured_at >= YARDSTICK_S:
-        measured = yield from measuring(picture.holdings.stacks.values(), rooms_of(picture.seats))
     skipped = _if_stale(picture.stale_ratio)
     if skipped:
-        return Pass(at_ms, None, skipped, measured=measured)
+        return Pass(at_ms, None, skipped)
     aims = aims_of(namespace, mind, picture, now)
     plan = yield from planning(picture.seats, picture.holdings, aims)
     passed_over = tuple(rejected(picture.seats, picture.holdings, aims, plan))
     yield len(picture.seats) * SEAT_WORK + SLICE_WORK // 2
     inputs = Inputs(picture.seats, picture.holdings, aims)
     if plan.moves and inputs.shards <= INPUT_SHARDS_MAX:
-        return Pass(at_ms, plan, "", passed_over, inputs, measured)
+        return Pass(at_ms, plan, "", passed_over, inputs)
     # A million names take 30 ms to let go of at once.
     stacks = dict(picture.holdings.stacks)
     del picture, inputs
     while stacks:
         yield len(stacks.popitem()[1].keys) // 2
-    return Pass(at_ms, plan, "", passed_over, measured=measured)
+    return Pass(at_ms, plan, "", passed_over)
 
 
-def rooms_of(seats: Iterable[Seat]) -> dict[str, float]:
-    """The capacities of those that may be given shards."""
-    return {seat.executor: seat.capacity for seat in seats if seat.is_open}
+def _measure(mind: Mind) -> None:
+    """Go on with the yardstick, if it is being measured: nothing else is to be done just now."""
+    if mind.measuring is not None and (found := _one_slice(mind.measuring)) is not None:
+        mind.yardstick, mind.measuring = found, None
 
 
-def _one_slice(passing: Slices[Pass]) -> Pass | None:
-    """Go on for one slice; the pass if that was the end of it."""
+def _one_slice(slices: Slices[T]) -> T | None:
+    """Go on for one slice; the result if that was the end of it."""
     done = 0
     while done < SLICE_WORK:
         try:
-            done += next(passing)
+            done += next(slices)
         except StopIteration as end:
-            result: Pass = end.value
+            result: T = end.value
             return result
     return None
 

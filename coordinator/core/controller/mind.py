@@ -43,8 +43,6 @@ class Pass:
     rejected: tuple[Rejection, ...] = ()
     inputs: Inputs | None = None
     """What it was planned on; only on the way to a decision."""
-    measured: Yardstick | None = None
-    """What static hashing would give, if that was looked at."""
 
 
 @dataclass(slots=True)
@@ -92,6 +90,8 @@ class Mind:
     """What every executor holds, as counted last."""
     passing: Slices[Pass] | None = None
     """The balancing pass that is under way, a slice with each step."""
+    measuring: Slices[Yardstick] | None = None
+    """What static hashing would give is being measured, likewise, between passes."""
     calm: tuple[int, float] = (-1, -inf)
     """The revision at which no duty but a pass had anything to do, and until when that holds."""
     last_pass: Pass | None = None
@@ -130,6 +130,11 @@ class Mind:
         ]
         mind.leases.begin_term(known, namespace.info.lease_bound_s, now)
         return mind
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether something goes on in slices."""
+        return self.passing is not None or self.measuring is not None
 
     def is_calm(self, namespace: NamespaceState, now: float) -> bool:
         """Whether nothing has changed or come due since no duty had anything to do."""
