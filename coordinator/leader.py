@@ -85,6 +85,7 @@ class LeaderLoop:
         self._controller = None
         self.term = term
         if is_leader:
+            self._replica.meters.leaderships += 1
             now = self._clock.monotonic()
             self._controller = Controller(self._replica.state, now)
             self._ticked_at = now
@@ -142,6 +143,7 @@ class LeaderLoop:
                 self._kick.clear()
                 now = self._clock.monotonic()
                 step = controller.step(self._replica.state, now, self._clock.wall_ms())
+                self._replica.meters.steps.observe(self._clock.monotonic() - now)
                 busy = busy + 1 if step.commands else 0
                 if step.commands:
                     await self._commit(controller, step.commands)

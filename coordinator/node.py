@@ -23,6 +23,7 @@ from coordinator.core.commands import CreateNamespace
 from coordinator.core.types import Policy
 from coordinator.leader import LeaderLoop
 from coordinator.leadership import Leadership
+from coordinator.meters import Meters
 from coordinator.policy import merged
 from coordinator.replica import Replica, StateMachine
 from coordinator.settings import Settings
@@ -78,12 +79,14 @@ class Node:
             )
         except ConsensusError as error:
             raise StartError(f"cannot start: {error}") from error
-        self.replica = Replica(machine, self.consensus, Watches())
+        meters = Meters(clock.monotonic)
+        self.replica = Replica(machine, self.consensus, Watches(), meters)
         self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
         leadership = Leadership(self.leader, self.replica, clock)
         self.app = make_app(self.replica, leadership, settings, clock=clock, rng=rng)
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(self.app, settings.limits)
+        meters.connections = lambda: self._listener.count
 
     async def start(self) -> None:
         """Bind the API, then the Raft port, then take part; raises StartError."""

@@ -34,6 +34,7 @@ from coordinator.core.commands import (
 from coordinator.core.state import ClusterState
 from coordinator.discard import Discard
 from coordinator.garbage import Aside
+from coordinator.meters import Meters
 from coordinator.watches import Watches
 
 log = logging.getLogger("coordinator.replica")
@@ -135,7 +136,14 @@ class StateMachine:
 class Replica:
     """The applied state with what it takes to change it and to wait for its changes."""
 
-    def __init__(self, machine: StateMachine, consensus: ConsensusNode, watches: Watches) -> None:
+    def __init__(
+        self,
+        machine: StateMachine,
+        consensus: ConsensusNode,
+        watches: Watches,
+        meters: Meters | None = None,
+    ) -> None:
+        self.meters = meters or Meters()
         self._machine = machine
         self.consensus = consensus
         self.watches = watches
@@ -172,7 +180,11 @@ class Replica:
             payload = self._encode(entry)
         except NotReadableYetError as error:
             return Refused(Reason.CONFLICT, str(error))
-        outcome = await self.consensus.propose(payload, timeout_s=timeout_s)
+        began = self.meters.monotonic()
+        try:
+            outcome = await self.consensus.propose(payload, timeout_s=timeout_s)
+        finally:
+            self.meters.commits.observe(self.meters.monotonic() - began)
         if isinstance(outcome, Outcome):
             return outcome
         raise TypeError(f"apply gave {outcome!r}")

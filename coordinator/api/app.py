@@ -1,7 +1,6 @@
 """The aiohttp application of one node, put together from the table of routes."""
 
 import random
-from collections import Counter
 from collections.abc import AsyncIterator
 from functools import cache
 from typing import Final
@@ -40,7 +39,6 @@ def make_app(
     clock = clock or SystemClock()
     rng = rng or random.Random()
     polls = Polls(replica.watches, settings.limits.watch_waiters, rng)
-    answered: Counter[tuple[str, int]] = Counter()
     desk = Desk(
         replica=replica,
         leader=leader,
@@ -48,8 +46,7 @@ def make_app(
         clock=clock,
         polls=polls,
         forwarder=Forwarder(settings.node.name),
-        metrics=NodeMetrics(replica, leader, clock, waiters=lambda: polls.count, answered=answered),
-        answered=answered,
+        metrics=NodeMetrics(replica, leader, clock, settings.limits, waiters=lambda: polls.count),
         forecasts=Forecasts(clock),
         openapi=_document(),
     )

@@ -5,7 +5,6 @@ what any route does.
 """
 
 import ipaddress
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -46,8 +45,6 @@ class Desk:
     polls: Polls
     forwarder: Forwarder
     metrics: NodeMetrics
-    answered: Counter[tuple[str, int]]
-    """Answers by (route, status), for the metrics."""
     forecasts: Forecasts
     openapi: bytes
     """The document that describes this API."""

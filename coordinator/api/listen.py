@@ -69,6 +69,12 @@ class Listener:
             gate.shut()
         await self._runner.cleanup()
 
+    @property
+    def count(self) -> int:
+        """Open connections, those that have not asked anything yet included."""
+        server = self._runner.server
+        return 0 if server is None else len(server.connections) + len(self._gates)
+
     def _accepted(self) -> asyncio.Protocol:
         return _Gate(self._gates, self._admit, self._limits.header_timeout_s)
 
@@ -81,7 +87,7 @@ class Listener:
         server = self._runner.server
         if server is None:
             return None
-        if len(server.connections) + len(self._gates) >= self._limits.connections:
+        if self.count >= self._limits.connections:
             return None
         return server()
 

@@ -59,13 +59,15 @@ class Server:
 
     def wrapped(self, handler: Handler, name: str) -> Handler:
         """Around any handler: names requests, turns faults into problems, signs answers."""
-        answered = self._desk.answered
+        meters = self._desk.replica.meters
+        answered, monotonic = meters.answered, meters.monotonic
 
         async def around(request: web.Request) -> web.StreamResponse:
             request_id = request.headers.get("X-Request-Id")
             if request_id is None or not _WELL_FORMED_ID.fullmatch(request_id):
                 request_id = f"{self._salt}-{next(self._numbers):x}"
             request[REQUEST_ID] = request_id
+            began = monotonic()
             try:
                 response = await handler(request)
             except (Refusal, web.HTTPException, *_CONSENSUS_FAULTS) as fault:
@@ -76,6 +78,8 @@ class Server:
             if not response.prepared:
                 self.sign(request_id, response)
             answered[name, response.status] += 1
+            if "wait=" not in request.query_string:  # how long a poll waits says nothing
+                meters.took(name, monotonic() - began)
             return response
 
         return around

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from coordinator.api.problems import PROBLEMS
 from coordinator.api.routes import ROUTES
-from coordinator.metrics import COUNTERS, GAUGES, PREFIX
+from coordinator.metrics import METRICS, PREFIX
 from tests.api.nodes import DOCUMENT, Caller
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -113,9 +113,15 @@ async def test_metrics_are_those_of_the_table_and_never_carry_a_key(api: Caller)
     await api.owner(ns, "a-very-unusual-key")
     text = (await api.get("/metrics")).raw.decode()
     assert "a-very-unusual-key" not in text
-    names = {family.name for family in plain(text)}
-    assert names == {PREFIX + name for name in (*GAUGES, *COUNTERS, "build_info")}
-    assert not [name for name in names if name.endswith(("_ms", "_seconds_total"))]
+    families = {family.name: family for family in plain(text)}
+    own = {name for name in families if name.startswith(PREFIX)}
+    assert own == {PREFIX + name for name in METRICS}
+    assert {name for name in families if name not in own} == {
+        name for name in families if name.startswith("process_")
+    }
+    for name, (_, labels) in METRICS.items():
+        for sample in families[PREFIX + name].samples:
+            assert sample.labels.keys() - {"le"} == set(labels), sample
 
 
 async def test_open_long_polls_are_counted(api: Caller):

@@ -30,6 +30,7 @@ from coordinator.core.controller.poison import plan_poison
 from coordinator.core.controller.promises import plan_settlement, settlement_at
 from coordinator.core.controller.returns import next_return, plan_returns
 from coordinator.core.controller.strays import plan_strays
+from coordinator.core.controller.tempo import unowned_count
 from coordinator.core.controller.window import plan_window, window_ends_at
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
@@ -78,6 +79,7 @@ class Controller:
         wake_at = now + IDLE_S
         for name, namespace in sorted(state.namespaces.items()):
             mind = self._minds[name]
+            mind.tempo.unowned(unowned_count(namespace), now)
             if mind.record.reading is not None:
                 # Nothing is as urgent as the first lease is long, and all else goes by loads.
                 mind.read_loads(namespace, now, at_ms)
@@ -166,6 +168,7 @@ class Controller:
         cooldown_s = namespace.info.policy.balancer.effective_cooldown_s
         for move in command.moves:
             mind.moves_total[move.cause] = mind.moves_total.get(move.cause, 0) + 1
+            mind.tempo.began(namespace, move, now)
             if move.cause is Cause.BALANCE:
                 mind.cool_down(move.key, cooldown_s, now)
         voluntary = sum(move.cause is Cause.BALANCE for move in command.moves)

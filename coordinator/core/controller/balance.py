@@ -62,6 +62,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
         mind.failures.forget_old(now)
         mind.forget_retired(namespace)
         measure_effects(namespace, mind, now, at_ms)
+        mind.tempo.pass_begins(now)
         mind.passing = _pass(namespace, mind, now, at_ms)
     result = _one_slice(mind.passing)
     if result is None:
@@ -71,6 +72,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     if skipped or result.plan is None:
         mind.last_pass = Pass(at_ms, None, skipped)
         mind.decisions.passed(PassEntry(at_ms, at_ms, 1, skipped))
+        mind.tempo.pass_ends_with(skipped, "", now)
         return []
     if is_due(namespace, mind, now):
         mind.measuring, mind.measured_at = measuring_hashes(namespace, mind, now), now
@@ -80,6 +82,8 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     mind.is_descending = not is_dry and (plan.stop is Stop.BUDGET or bool(plan.held_back))
     decision = _decided(mind, result, plan, now, at_ms, is_dry=is_dry)
     blocked = "" if plan.blocked is None else f"{plan.blocked.executor}: {plan.blocked.reason}"
+    reason = "" if plan.blocked is None else plan.blocked.reason.value
+    mind.tempo.pass_ends_with(plan.stop.value, reason, now)
     mind.decisions.passed(
         PassEntry(at_ms, at_ms, 1, plan.stop.value, len(plan.moves), decision, blocked)
     )

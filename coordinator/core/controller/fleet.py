@@ -22,6 +22,8 @@ class Fleet:
     loads: dict[str, float]
     counts: dict[str, int]
     median: float
+    unmeasured: dict[str, int] = field(default_factory=dict)
+    """How many of these have a load that nobody has measured yet: they count as the median."""
     newest: frozenset[str] = frozenset()
     """While a deploy is under way: the executors of the version that is rolled out."""
     ramping: dict[str, Filling] = field(default_factory=dict)
@@ -53,6 +55,7 @@ def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
         loads={e: one.load + one.unmeasured * median for e, one in tallies.items()},
         counts={executor: one.count for executor, one in tallies.items()},
         median=median,
+        unmeasured={executor: one.unmeasured for executor, one in tallies.items()},
         newest=frozenset(one.id for one in executors if newest and one.profile.version == newest),
         ramping=ramping(namespace, mind, now),
     )

@@ -5,8 +5,9 @@ to its owner's heartbeats stop renewing it, and one lease later nobody may act o
 """
 
 from coordinator.core.commands import AbortHandoffs, Command, FinishOverdue, MarkOverdue
-from coordinator.core.controller.mind import HandoffId, Mind
+from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
+from coordinator.core.controller.tempo import HandoffId
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import Claim, ShardState
 

@@ -18,16 +18,13 @@ from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.load_record import LoadRecord
 from coordinator.core.controller.strays import StrayBook
 from coordinator.core.controller.tallies import Tallies
+from coordinator.core.controller.tempo import HandoffId, Tempo
 from coordinator.core.liveness import LeaseBook
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan, Rejection, Slices, Yardstick
 from coordinator.core.rules.executors import closed
 from coordinator.core.types import CloseCause, ExecutorStatus, Policy, Shard, ShardState
-
-HandoffId = tuple[str, int]
-"""Shard key and the epoch that is being given up."""
-
 
 HEARING_MAX_S: Final = 600.0
 """Of a horizon of hours, ten minutes must do: a fleet that lost its leader may need balance too."""
@@ -103,6 +100,7 @@ class Mind:
     """The last pass was cut short by a budget or a limit: the next one goes on from there."""
     moves_total: dict[str, int] = field(default_factory=dict)
     expirations_total: int = 0
+    tempo: Tempo = field(default_factory=Tempo)
 
     @classmethod
     def begin(cls, namespace: NamespaceState, now: float) -> "Mind":
@@ -276,6 +274,7 @@ class Mind:
     def track_handoffs(self, namespace: NamespaceState, now: float) -> None:
         """Note handoffs that opened and forget those that ended."""
         open_now = {(key, namespace.shards[key].epoch): key for key in namespace.in_flight}
+        self.tempo.look(namespace, open_now, now)
         for ended in [handoff for handoff in self.handoffs if handoff not in open_now]:
             del self.handoffs[ended]
             self.overdue.pop(ended, None)

@@ -123,7 +123,7 @@ def resized(scene: Scene, executors: int) -> Scene:
     if executors <= len(by_load):
         gone = {seat.executor for seat in by_load[: len(by_load) - executors]}
         return without(scene, gone)
-    capacity = _middle(by_load)
+    capacity = _middle(seat.capacity for seat in by_load)
     added = tuple(
         Seat(f"{NEW}{number}", capacity) for number in range(1, executors - len(by_load) + 1)
     )
@@ -169,14 +169,19 @@ def executors_needed(scene: Scene, high_mark: float) -> int | None:
 
     Nobody is hotter than the heaviest shard makes its own executor, and the mean is a bound.
     """
-    capacity = _middle(scene.open_seats)
-    most = high_mark * capacity
-    if scene.heaviest > most:
+    rooms = [seat.capacity for seat in scene.open_seats]
+    return needed(scene.load, scene.heaviest, rooms, high_mark)
+
+
+def needed(load: float, heaviest: float, rooms: Sequence[float], high_mark: float) -> int | None:
+    """The same of a load, its heaviest shard and the capacities there are."""
+    most = high_mark * _middle(rooms)
+    if heaviest > most:
         return None
-    return max(1, ceil(scene.load / most - 1e-9))
+    return max(1, ceil(load / most - 1e-9))
 
 
-def _middle(seats: Sequence[Seat]) -> float:
+def _middle(rooms: Iterable[float]) -> float:
     """The capacity in the middle; 1 where there is none."""
-    ordered = sorted(seat.capacity for seat in seats)
+    ordered = sorted(rooms)
     return ordered[len(ordered) // 2] if ordered else 1.0
