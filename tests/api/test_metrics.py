@@ -6,9 +6,12 @@ import math
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
 
+from coordinator.api.app import DESK
+from coordinator.clock import SystemClock
 from coordinator.metrics import PREFIX, series
 from coordinator.node import Node
-from tests.api.nodes import Caller, calling, eventually, ready, running, settings_of
+from tests.api.nodes import Caller, calling, ready, running, settings_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -26,6 +29,13 @@ async def scraped(api: Caller) -> Figures:
 
 def of(figures: Figures, name: str, **labels: str) -> float | None:
     return figures.get((name, frozenset(labels.items())))
+
+
+class Later(SystemClock):
+    """Half of a lease of 60 s is over."""
+
+    def monotonic(self) -> float:
+        return super().monotonic() + 31.0
 
 
 async def test_each_executor_is_told_with_its_load_and_the_silent_one_is_unknown(
@@ -64,8 +74,7 @@ async def test_each_executor_is_told_with_its_load_and_the_silent_one_is_unknown
     left = of(told, "lease_left_min_ratio", namespace=name)
     assert left is not None
     assert 0.4 < left <= 1.0
-    later = node.leader._clock.monotonic() + 31.0  # half of the lease is over
-    monkeypatch.setattr(type(node.leader._clock), "monotonic", lambda _: later)
+    monkeypatch.setattr(node.app[DESK].metrics, "_clock", Later())
     told = await scraped(api)
     assert of(told, "executor_load", **mine) is None
     assert of(told, "executors_silent", namespace=name) == 3
@@ -133,7 +142,7 @@ async def test_shards_without_an_owner_are_told_with_how_long(api: Caller):
         since = of(told, "shards_unassigned_for_seconds", namespace=name)
         return told if since is not None and since > 0.1 else None
 
-    told = await eventually(waited)
+    told = await until(waited)
     assert of(told, "shards_unassigned", namespace=name) == 3
     await api.join(ns, "e1")
     for key in "012":
@@ -143,7 +152,7 @@ async def test_shards_without_an_owner_are_told_with_how_long(api: Caller):
         told = await scraped(api)
         return told if of(told, "shards_unassigned_for_seconds", namespace=name) == 0.0 else None
 
-    told = await eventually(over)
+    told = await until(over)
     assert of(told, "shards_unowned_seconds_total", namespace=name) >= 0.3
 
 
@@ -209,7 +218,7 @@ async def test_followers_tell_what_they_know_and_nothing_of_what_only_the_leader
         async def known() -> bool:
             return all("shared" in node.replica.state.namespaces for node in nodes)
 
-        await eventually(known)
+        await until(known)
         (leader,) = [node for node in nodes if node.leader.is_leading]
         for node in nodes:
             async with calling(node) as caller:
