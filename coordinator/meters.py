@@ -20,6 +20,8 @@ class Meters:
     """The node's clock, by which all of them are measured."""
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
     """Answers by (route, status)."""
+    turned_away: Counter[str] = field(default_factory=Counter)
+    """Requests that were not let in, by why."""
     requests: dict[str, Durations] = field(default_factory=dict)
     """By route, long polls left out."""
     commits: Durations = field(default_factory=Durations)

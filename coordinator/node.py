@@ -10,7 +10,7 @@ import logging
 import random
 from typing import ClassVar
 
-from coordinator.api import Listener, make_app
+from coordinator.api import Door, Listener, TlsRefused, TokensRefused, make_app
 from coordinator.clock import Clock, SystemClock
 from coordinator.codec import FORMATS, Formats
 from coordinator.consensus import (
@@ -21,6 +21,7 @@ from coordinator.consensus import (
 )
 from coordinator.core.commands import CreateNamespace
 from coordinator.core.types import Policy
+from coordinator.credentials import Credentials
 from coordinator.leader import LeaderLoop
 from coordinator.leadership import Leadership
 from coordinator.meters import Meters
@@ -77,16 +78,20 @@ class Node:
             self.consensus = self.consensus_type(
                 config, machine, rng=rng, monotonic=clock.monotonic
             )
-        except ConsensusError as error:
+            self._credentials = Credentials(settings.security)
+        except (ConsensusError, TlsRefused, TokensRefused) as error:
             raise StartError(f"cannot start: {error}") from error
         meters = Meters(clock.monotonic)
         self.replica = Replica(machine, self.consensus, Watches(), meters)
         self.leader = LeaderLoop(self.replica, clock, _seeds(settings, clock))
         leadership = Leadership(self.leader, self.replica, clock)
-        self.app = make_app(self.replica, leadership, settings, clock=clock, rng=rng)
+        door = Door(settings, clock, self._credentials.book)
+        self._credentials.on_book = door.exchange
+        self.app = make_app(self.replica, leadership, settings, clock=clock, rng=rng, door=door)
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(self.app, settings.limits)
         meters.connections = lambda: self._listener.count
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Bind the API, then the Raft port, then take part; raises StartError."""
@@ -95,6 +100,7 @@ class Node:
         try:
             await self._listener.start(*self.settings.api_address)
             await self.consensus.start()
+            self._watching = asyncio.create_task(self._credentials.watch())
         except (OSError, ConsensusError) as error:
             await self.stop()
             raise StartError(f"cannot start: {error}") from error
@@ -106,8 +112,9 @@ class Node:
             self.fatal.set_result(what)
 
     def reload(self) -> None:
-        """Read the certificates again, whether their files look changed or not."""
+        """Read certificates and tokens again, whether their files look changed or not."""
         self.consensus.refresh_certificates()
+        self._credentials.refresh()
 
     async def hand_over(self) -> None:
         """Give the leadership to another node before stopping, if there is one to take it."""
@@ -119,6 +126,8 @@ class Node:
     async def stop(self) -> None:
         """Release whoever waits, then stop answering, then leave the cluster's links."""
         self.replica.watches.close()
+        if self._watching is not None:
+            self._watching.cancel()
         await self.leader.stop()
         await self._listener.stop()
         await self.consensus.stop()

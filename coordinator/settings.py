@@ -59,7 +59,7 @@ class ApiSettings(Struct, frozen=True, kw_only=True):
 
     bind: str = f"127.0.0.1:{DEFAULT_API_PORT}"
     advertised_url: str = ""
-    """By default `http://<bind>`; to be given when the bind is a wildcard."""
+    """By default `http://<bind>`, or `https`; to be given when the bind is a wildcard."""
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
@@ -80,6 +80,16 @@ class SecuritySettings(Struct, frozen=True, kw_only=True):
     """PEM file of its private key, which only this node's user may read."""
     peer_names: dict[str, str] = field(default_factory=dict)
     """Member -> DNS name in its certificate, where that is not the member's own name."""
+    tokens_file: str = ""
+    """TOML file of who may ask what; empty lets everybody do everything."""
+    api_certificate: str = ""
+    """PEM file of what the API shows, with its chain; with it the API's port is TLS."""
+    api_key: str = ""
+    """PEM file of its private key, which only this node's user may read."""
+    api_ca: str = ""
+    """PEM file of whoever signs the APIs of members; empty asks the CAs of the machine."""
+    api_client_ca: str = ""
+    """PEM file of whoever signs certificates of clients, which `tokens_file` names."""
     insecure: bool = False
     """Listen beyond loopback although anybody who reaches the ports may do anything."""
 
@@ -133,7 +143,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def api_url(self) -> str:
         """The URL under which other nodes and clients reach this node's API."""
-        return self.api.advertised_url.rstrip("/") or f"http://{self.api.bind}"
+        scheme = "https" if self.security.api_certificate else "http"
+        return self.api.advertised_url.rstrip("/") or f"{scheme}://{self.api.bind}"
 
 
 class SettingsError(Exception):
@@ -255,14 +266,19 @@ def _check_api(settings: Settings, faults: Faults) -> None:
         return
     if wrong := url_fault(url):
         faults.add("api.advertised_url", wrong)
+    elif settings.security.api_certificate and not url.startswith("https://"):
+        faults.add("api.advertised_url", "must be https://, as the port has a certificate")
 
 
 def _check_exposure(settings: Settings, faults: Faults) -> None:
     """Off loopback anybody could drain and move: that must be asked for."""
     if settings.security.insecure:
         return
-    own = {"api.bind": (settings.api.bind, "it has neither TLS nor a login yet")}
-    node = settings.node
+    own, node, security = {}, settings.node, settings.security
+    lacking = [key for key in ("tokens_file", "api_certificate") if not getattr(security, key)]
+    if lacking:
+        named = " and ".join(f"security.{key}" for key in lacking)
+        own["api.bind"] = (settings.api.bind, f"lacks {named}")
     if not settings.security.peer_ca:
         lack = "without security.peer_ca it has no TLS"
         if node.raft_bind:
@@ -277,13 +293,13 @@ def _check_exposure(settings: Settings, faults: Faults) -> None:
         if not is_loopback(host):
             faults.add(
                 path,
-                f"{host} is not loopback and {lack}, so anybody who reaches the port could move"
-                " shards; set security.insecure = true if only trusted machines can",
+                f"{host} is not loopback and {lack}, so strangers who reach the port or listen in"
+                " could move shards; set security.insecure = true if only trusted machines can",
             )
 
 
 def _check_certificates(settings: Settings, faults: Faults) -> None:
-    """All three files or none, and no two members under one name."""
+    """What goes together is whole, and no two members have one name."""
     security, peers = settings.security, settings.node.peers
     files = {
         "peer_ca": security.peer_ca,
@@ -294,6 +310,13 @@ def _check_certificates(settings: Settings, faults: Faults) -> None:
     for key in files:
         if given and key not in given:
             faults.add(f"security.{key}", f"is missing: it goes with security.{given[0]}")
+    if bool(security.api_certificate) != bool(security.api_key):
+        lacking = "api_key" if security.api_certificate else "api_certificate"
+        given_key = "api_certificate" if security.api_certificate else "api_key"
+        faults.add(f"security.{lacking}", f"is missing: it goes with security.{given_key}")
+    for key in ("api_certificate", "tokens_file"):
+        if security.api_client_ca and not getattr(security, key):
+            faults.add(f"security.{key}", "is missing: it goes with security.api_client_ca")
     for member in security.peer_names:
         if member not in peers:
             faults.add(f"security.peer_names.{member}", "is not among node.peers")

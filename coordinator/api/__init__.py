@@ -1,6 +1,19 @@
 """The HTTP API of a node: one table of routes, one module per audience."""
 
 from coordinator.api.app import make_app
+from coordinator.api.door import Door
 from coordinator.api.listen import Listener
+from coordinator.api.tls import ApiTls, TlsRefused, read_tls
+from coordinator.api.tokens import TokenBook, TokensRefused, read_book
 
-__all__ = ["Listener", "make_app"]
+__all__ = [
+    "ApiTls",
+    "Door",
+    "Listener",
+    "TlsRefused",
+    "TokenBook",
+    "TokensRefused",
+    "make_app",
+    "read_book",
+    "read_tls",
+]

@@ -8,6 +8,7 @@ from typing import Final
 from aiohttp import web
 
 from coordinator.api.call import Desk
+from coordinator.api.door import Door
 from coordinator.api.forward import Forwarder
 from coordinator.api.openapi import document
 from coordinator.api.route import HEARTBEAT_BYTES
@@ -34,10 +35,13 @@ def make_app(
     *,
     clock: Clock | None = None,
     rng: random.Random | None = None,
+    door: Door | None = None,
 ) -> web.Application:
     """The application. At its shutdown the long polls are released before anything is awaited."""
     clock = clock or SystemClock()
     rng = rng or random.Random()
+    door = door or Door(settings, clock)
+    door.turned_away = replica.meters.turned_away
     polls = Polls(replica.watches, settings.limits.watch_waiters, rng)
     desk = Desk(
         replica=replica,
@@ -48,6 +52,7 @@ def make_app(
         forwarder=Forwarder(settings.node.name),
         metrics=NodeMetrics(replica, leader, clock, settings.limits, waiters=lambda: polls.count),
         forecasts=Forecasts(clock),
+        door=door,
         openapi=_document(),
     )
     server = Server(desk)

@@ -14,9 +14,11 @@ from aiohttp import web
 
 from coordinator.api import query as read
 from coordinator.api.cursor import Cursor, parse
+from coordinator.api.door import Door
 from coordinator.api.encoding import JSON, MSGPACK, encoded
 from coordinator.api.forward import CALLER_HEADER, Forwarder
 from coordinator.api.problems import Refusal, invalid
+from coordinator.api.rights import ANYBODY, Caller
 from coordinator.api.tables import Tables
 from coordinator.api.watch import Polls
 from coordinator.clock import Clock
@@ -46,6 +48,7 @@ class Desk:
     forwarder: Forwarder
     metrics: NodeMetrics
     forecasts: Forecasts
+    door: Door
     openapi: bytes
     """The document that describes this API."""
     tables: Tables = field(default_factory=Tables)
@@ -84,6 +87,8 @@ class Call(Generic[Body]):
     payload: bytes
     is_msgpack: bool = False
     """Whether the caller wants msgpack where the route offers it."""
+    caller: Caller = ANYBODY
+    """Who asks."""
 
     # -- what was asked ------------------------------------------------------------------
 
@@ -162,7 +167,9 @@ class Call(Generic[Body]):
 
     @property
     def by(self) -> str:
-        """Who gives an order, as far as is known without logins: an address."""
+        """Who gives an order: the label of a token or certificate; without logins, an address."""
+        if self.caller.label:
+            return self.caller.label
         request = self.request
         told = request.headers.get(CALLER_HEADER)
         if told is not None:

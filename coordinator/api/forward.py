@@ -35,6 +35,7 @@ _REQUEST_HEADERS: Final = (
     "Accept-Encoding",
     "Idempotency-Key",
     "If-Match",
+    "Authorization",  # the leader asks for itself who this is, and what they may
 )
 _ANSWER_HEADERS: Final = (
     "Content-Type",
@@ -42,6 +43,7 @@ _ANSWER_HEADERS: Final = (
     "Vary",
     "ETag",
     "Location",
+    "WWW-Authenticate",
     "Retry-After",
     "X-Revision",
     "X-Leader-Contact-Seconds",

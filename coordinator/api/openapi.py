@@ -15,11 +15,13 @@ from coordinator.api.operators.records import DryRunAnswer
 from coordinator.api.parameters import KEY_PATTERN
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
 from coordinator.api.query import EXECUTOR_ID, IDEMPOTENCY_KEY
+from coordinator.api.rights import Right
 from coordinator.api.route import Leader, Parameter, Route
 from coordinator.settings import NAMESPACE_NAME
 
 EVERYWHERE: Final = ("invalid", "internal")
 """Reasons that any path can answer with."""
+WITH_LOGIN: Final = ("unauthenticated", "forbidden", "rate_limited")
 WITH_BODY: Final = ("unsupported_media", "too_large")
 WITH_LEADER: Final = ("no_leader",)
 WITH_STATE: Final = ("recovering",)
@@ -39,6 +41,14 @@ _VARIABLES: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "reason": ("A problem's reason.", {"enum": list(PROBLEMS)}),
 }
 """What stands for each variable of a path, and the schema of its texts."""
+_SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of the node's file. Nodes without one let everybody in.",
+    },
+    "certificate": {"type": "mutualTLS", "description": "A certificate that the file names."},
+}
 _ABOUT: Final = (
     "Decides which process owns which shard. Any node answers; what needs the leader is handed to"
     " it. Cursors are opaque. Errors are RFC 9457 problems whose `reason` is one of a fixed list."
@@ -67,7 +77,8 @@ def document(routes: Sequence[Route]) -> bytes:
                     "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
                 },
                 "paths": paths,
-                "components": {"schemas": components},
+                "components": {"schemas": components, "securitySchemes": _SCHEMES},
+                "security": [{"bearer": []}, {"certificate": []}],
             }
         )
     )
@@ -76,6 +87,8 @@ def document(routes: Sequence[Route]) -> bytes:
 def reasons_of(route: Route) -> tuple[str, ...]:
     """Every reason a route can be refused with, in the order of the table of problems."""
     reasons = {*route.reasons, *EVERYWHERE}
+    if route.right is not Right.OPEN:
+        reasons |= {*WITH_LOGIN}
     if route.body is not None:
         reasons |= {*WITH_BODY}
     if route.path.startswith("/v1/namespaces"):
@@ -97,6 +110,8 @@ def _operation(route: Route, refs: Mapping[type, Any], routes: Sequence[Route]) 
         ],
         "responses": _responses(route, refs, links_of(route, routes)),
     }
+    if route.right is Right.OPEN:
+        operation["security"] = []
     if route.body is not None:
         media = (JSON, MSGPACK) if route.has_msgpack else (JSON,)
         operation["requestBody"] = {

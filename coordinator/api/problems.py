@@ -35,6 +35,19 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
         "A field, a parameter or the body breaks a rule of the API; `errors` names each place. The"
         " same request will be refused again.",
     ),
+    "unauthenticated": ProblemKind(
+        401,
+        "The node does not know who asks",
+        "Send `Authorization: Bearer TOKEN` with a token that the node's file of tokens knows and"
+        " that is not over, or show a certificate that it names.",
+    ),
+    "forbidden": ProblemKind(
+        403,
+        "The caller may not do this",
+        "`detail` names the right that is lacking, or the limit that stands against it. It says the"
+        " same whether what was asked for exists or not. Use another token, or have the line of"
+        " this one changed.",
+    ),
     "namespace_not_found": ProblemKind(
         404,
         "No such namespace",

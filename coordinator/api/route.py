@@ -10,6 +10,7 @@ from aiohttp import web
 
 from coordinator.api.call import Call
 from coordinator.api.encoding import JSON
+from coordinator.api.rights import Right
 
 SMALL_BYTES: Final = 64 << 10
 """Bodies of most requests: a reason text and a name."""
@@ -76,6 +77,8 @@ class Route:
     path: str
     handler: Handler
     audience: str
+    right: Right
+    """What it needs of its caller; there is none by default, so none can be forgotten."""
     summary: str
     leader: Leader = Leader.NO
     parameters: tuple[Parameter, ...] = ()
@@ -91,6 +94,9 @@ class Route:
     content_type: str = JSON
     takes_s: float = 0.0
     """How much longer than others an answer may take: who hands it on waits for it."""
+    is_narrowed: bool = False
+    """Without a namespace in its path: it shows of all namespaces only those that the caller may
+    see. Other such routes are for callers without that limit."""
 
     @property
     def pattern(self) -> str:

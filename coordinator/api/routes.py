@@ -28,6 +28,7 @@ from coordinator.api.records import (
     OwnerAnswer,
     RoutingAnswer,
 )
+from coordinator.api.rights import Right
 from coordinator.api.route import (
     HEARTBEAT_BYTES,
     LIST_BYTES,
@@ -43,6 +44,7 @@ _BUSIEST: Final = (
         path=f"{EXECUTOR}/heartbeat",
         handler=executors.heartbeat,
         audience="executor",
+        right=Right.REPORT,
         summary="Renew a lease and report load.",
         leader=Leader.MUST,
         body=HeartbeatRequest,
@@ -63,6 +65,7 @@ _BUSIEST: Final = (
         path=f"{SHARD}/owner",
         handler=routers.owner,
         audience="router",
+        right=Right.LOOK_UP,
         summary="Who owns a shard.",
         parameters=(
             Parameter("create", "Let an unknown key of an open namespace be born.", "boolean"),
@@ -83,6 +86,7 @@ _BUSIEST: Final = (
         path=f"{EXECUTOR}/assignments",
         handler=executors.assignments,
         audience="executor",
+        right=Right.FOLLOW,
         summary="All that an incarnation shall hold; a long poll.",
         parameters=(INCARNATION, AFTER, WAIT, CONSISTENCY),
         answer=AssignmentsAnswer,
@@ -95,6 +99,7 @@ _BUSIEST: Final = (
         path=f"{NS}/routing",
         handler=routers.routing,
         audience="router",
+        right=Right.LOOK_UP,
         summary="The routing table, or what changed in it; a long poll.",
         parameters=(AFTER, WAIT, CONSISTENCY),
         answer=RoutingAnswer,
@@ -107,6 +112,7 @@ _BUSIEST: Final = (
         path=f"{EXECUTOR}/acks",
         handler=executors.acks,
         audience="executor",
+        right=Right.REPORT,
         summary="Say what was stopped, prepared, or could not be started.",
         leader=Leader.MUST,
         body=AcksRequest,
@@ -119,6 +125,7 @@ _BUSIEST: Final = (
         path=EXECUTOR,
         handler=executors.deregister,
         audience="executor",
+        right=Right.REPORT,
         summary="Everything is stopped: place the rest elsewhere.",
         leader=Leader.MUST,
         parameters=(INCARNATION,),
@@ -134,12 +141,19 @@ _BUSIEST: Final = (
 )
 
 
-def _service(path: str, handler: Handler, summary: str, *parameters: Parameter) -> Route:
+def _service(
+    path: str,
+    handler: Handler,
+    summary: str,
+    *parameters: Parameter,
+    right: Right = Right.OPEN,
+) -> Route:
     return Route(
         method="GET",
         path=path,
         handler=handler,
         audience="service",
+        right=right,
         summary=summary,
         parameters=parameters,
         content_type="text/plain",
@@ -153,13 +167,14 @@ _SERVICE: Final = (
     _service("/livez", service.livez, "The loop turns.", VERBOSE),
     _service("/readyz", service.readyz, "This node can answer.", VERBOSE),
     _service("/leader", service.leader, "200 on the leader only.", VERBOSE),
-    _service("/metrics", service.metrics, "Prometheus or OpenMetrics text."),
+    _service("/metrics", service.metrics, "Prometheus or OpenMetrics text.", right=Right.SCRAPE),
     _service("/openapi.json", service.openapi, "The OpenAPI document."),
     Route(
         method="GET",
         path="/problems/{reason}",
         handler=service.problem,
         audience="service",
+        right=Right.OPEN,
         summary="What a reason means.",
         content_type="text/plain",
         reasons=("route_not_found",),

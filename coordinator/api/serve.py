@@ -34,6 +34,8 @@ log = logging.getLogger("coordinator.api")
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 TAKES_S: Final = web.RequestKey("takes_s", float)
+STRANGER: Final = 401
+"""Whoever is not known learns nothing of the cluster, not even its id."""
 _WELL_FORMED_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
 
@@ -75,7 +77,9 @@ class Server:
             except Exception:
                 log.exception("request_failed request_id=%s route=%s", request_id, name)
                 response = self._problem(request_id, Refusal("internal", "see the node's log"))
-            if not response.prepared:
+            if response.status == STRANGER:
+                response.headers["X-Request-Id"] = request_id
+            elif not response.prepared:
                 self.sign(request_id, response)
             answered[name, response.status] += 1
             if "wait=" not in request.query_string:  # how long a poll waits says nothing
@@ -86,12 +90,14 @@ class Server:
 
     def _served(self, route: Route) -> Handler:
         known = {parameter.name: parameter for parameter in route.parameters}
+        door, is_poll = self._desk.door, "wait" in known
         from_json: _FromJson | None = msgspec.json.Decoder(route.body) if route.body else None
         from_msgpack: _FromMsgpack | None = (
             msgspec.msgpack.Decoder(route.body) if route.body and route.has_msgpack else None
         )
 
         async def serve(request: web.Request) -> web.StreamResponse:
+            caller = door.admit(request, route)
             wants_proof = False
             if request.query_string:
                 _check_query(request, known)
@@ -113,14 +119,17 @@ class Server:
             if from_json is not None:
                 body = _decoded(request, route, payload, from_json, from_msgpack)
             is_msgpack = route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, "")
-            call = Call(self._desk, request, body, payload, is_msgpack)
+            call = Call(self._desk, request, body, payload, is_msgpack, caller)
             try:
-                return await route.handler(call)
+                answer = await route.handler(call)
             except Refusal as refusal:
                 passed = await self._second_opinion(request, refusal)
                 if passed is None:
                     raise
                 return passed
+            if is_poll:
+                door.readmit(request, route, caller)
+            return answer
 
         return serve
 
@@ -136,8 +145,9 @@ class Server:
             headers["X-Leader"] = leader
 
     def _problem(self, request_id: str, refusal: Refusal) -> web.Response:
+        leader = None if refusal.kind.status == STRANGER else self._desk.leader_url
         return web.Response(
-            body=refusal.encoded(request_id=request_id, leader=self._desk.leader_url),
+            body=refusal.encoded(request_id=request_id, leader=leader),
             status=refusal.kind.status,
             headers={"Content-Type": PROBLEM_TYPE, **refusal.headers},
         )

@@ -85,6 +85,7 @@ class NodeMetrics(Collector):
         families.put_each("heartbeats", self._leader.heartbeats_total)
         for (route, code), count in sorted(meters.answered.items()):
             families.put("http_requests", count, route, str(code))
+        families.put_each("http_turned_away", meters.turned_away)
         for route, durations in sorted(meters.requests.items()):
             families.put_times("http_request_seconds", durations, route)
         families.put_times("raft_commit_seconds", meters.commits)

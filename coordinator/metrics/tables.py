@@ -125,6 +125,7 @@ NODE_COUNTERS: Final[Table] = {
     "raft_leader_changes": ("Times that this node began to lead", ()),
     "heartbeats": ("Heartbeats answered by this node as leader", ("outcome",)),
     "http_requests": ("Requests answered", ("route", "code")),
+    "http_turned_away": ("Requests that were not let in", ("reason",)),
 }
 
 LEADER_COUNTERS: Final[Table] = {

@@ -4,8 +4,10 @@ import pytest
 from coordinator.api.problems import PROBLEMS, FieldError, Refusal, page, refused
 from coordinator.core.commands import Reason, Refused
 
-# The contract's list, without what has no cause yet: tokens and overload checks come later.
+# The contract's list, without what has no cause yet: overload checks come later.
 CONTRACT = {
+    "unauthenticated": 401,
+    "forbidden": 403,
     "invalid": 422,
     "namespace_not_found": 404,
     "executor_not_found": 404,

@@ -255,7 +255,8 @@ async def test_a_header_may_come_in_pieces(strict: Caller):
 
 async def test_a_caller_that_dawdles_over_its_body_is_refused(strict: Caller):
     told = await Raw(strict.base).exchange(
-        b"POST /v1/namespaces/n/shards HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"POST /v1/namespaces/n/shards HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\n"
         b"Content-Length: 20\r\n\r\n{"
     )
     assert b"422" in told.partition(b"\r\n")[0]

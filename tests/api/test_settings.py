@@ -242,7 +242,10 @@ def test_a_raft_port_with_certificates_may_be_anywhere_and_the_api_may_not():
     raft = '[node]\nname = "n1"\npeers = { n1 = "10.0.0.1:7071" }'
     assert parse_settings(f"{raft}\n[security]\n{CERTIFICATES}", {}).security.peer_key == "n1.key"
     (fault,) = faults(f'{raft}\n[api]\nbind = "10.0.0.1:7070"\n[security]\n{CERTIFICATES}')
-    assert fault.startswith("api.bind: 10.0.0.1 is not loopback and it has neither TLS nor a login")
+    assert fault.startswith(
+        "api.bind: 10.0.0.1 is not loopback and lacks security.tokens_file and"
+        " security.api_certificate"
+    )
 
 
 @pytest.mark.parametrize(

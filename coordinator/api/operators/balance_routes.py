@@ -8,6 +8,7 @@ from coordinator.api.operators import outlook_records as told_of
 from coordinator.api.operators import records as told
 from coordinator.api.operators.forms import order, read
 from coordinator.api.parameters import CONSISTENCY, MISSING, NS
+from coordinator.api.rights import Right
 from coordinator.api.route import Leader, Parameter, Route
 
 _BUSY: Final = (*MISSING, "rate_limited")
@@ -54,6 +55,7 @@ BALANCE_ROUTES: Final[tuple[Route, ...]] = (
         path=f"{NS}/balance/what-if",
         handler=outlook.what_if,
         audience="operator",
+        right=Right.VIEW,  # a question: nothing changes
         summary="The planner on a fleet that is not there.",
         leader=Leader.MUST,
         parameters=(CONSISTENCY,),

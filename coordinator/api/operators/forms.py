@@ -7,6 +7,7 @@ from typing import Final
 
 from coordinator.api.operators import records as told
 from coordinator.api.parameters import CONSISTENCY, DRY_RUN, MISSING
+from coordinator.api.rights import Right
 from coordinator.api.route import SMALL_BYTES, Handler, Leader, Parameter, Route
 
 # conflict: in a half upgraded cluster a new kind of order waits for the last node.
@@ -38,6 +39,7 @@ def order(
         path=path,
         handler=handler,
         audience="operator",
+        right=Right.ORDER,
         summary=summary,
         leader=Leader.MUST,
         parameters=(*parameters, DRY_RUN),
@@ -67,6 +69,7 @@ def read(
         path=path,
         handler=handler,
         audience="operator",
+        right=Right.VIEW,
         summary=summary,
         leader=leader,
         parameters=(*parameters, CONSISTENCY),

@@ -1,5 +1,6 @@
 """The paths of operators: a part of the one table of routes."""
 
+from dataclasses import replace
 from typing import Final
 
 from coordinator.api import cluster
@@ -34,6 +35,7 @@ from coordinator.api.parameters import (
     WAIT,
     WATCH,
 )
+from coordinator.api.rights import Right
 from coordinator.api.route import (
     LIST_BYTES,
     Leader,
@@ -184,6 +186,7 @@ _EVENTS: Final = (
         path=f"{NS}/events",
         handler=events.list_all,
         audience="operator",
+        right=Right.VIEW,
         summary="What happened; a long poll.",
         parameters=(
             AFTER,
@@ -218,7 +221,10 @@ _EVENTS: Final = (
 )
 
 _NAMESPACES: Final = (
-    read("/v1/namespaces", namespaces.list_all, "Every namespace.", told.NamespacesAnswer),
+    replace(
+        read("/v1/namespaces", namespaces.list_all, "Every namespace.", told.NamespacesAnswer),
+        is_narrowed=True,
+    ),
     read(NS, namespaces.show, "One namespace.", told.NamespaceView),
     order(
         "PUT",
@@ -258,6 +264,8 @@ _CLUSTER: Final = (
         path="/v1/cluster",
         handler=cluster.show,
         audience="operator",
+        right=Right.VIEW,
+        is_narrowed=True,
         summary="The nodes and who leads.",
         parameters=(
             CONSISTENCY,

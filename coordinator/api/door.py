@@ -1,0 +1,197 @@
+"""The door: who asks, whether they may, and how often.
+
+Decides who a request is from: the bearer of a token, the holder of a certificate, or, on a node
+that has no file of tokens, anybody. What roles may do is decided in `rights`, who is known in
+`tokens`. It must not know what a route does. Nothing here writes a secret anywhere.
+"""
+
+import logging
+import ssl
+from collections import Counter
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from coordinator.api.problems import Refusal
+from coordinator.api.rates import FAILURES_MAX, Failures, Rates
+from coordinator.api.rights import ANYBODY, NOBODY, Caller, Need, Right, why_not
+from coordinator.api.tokens import Credential, TokenBook
+from coordinator.clock import Clock
+from coordinator.settings import Settings, is_loopback
+
+log = logging.getLogger("coordinator.api")
+
+SCHEME: Final = "bearer "
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="shard-coordinator"'}
+LINES_PER_S: Final = 0.2
+"""Of the log about those who are not let in, after a first one: a flood must not fill a disk."""
+_LOG: Final = "log"
+_HOSTS_MAX: Final = 64
+"""Host headers remembered as good: a node has a handful of names."""
+_CHANGES_NOTHING: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+
+TURNED_AWAY: Final = (
+    "no_credential",
+    "unknown_credential",
+    "too_many_failures",
+    "forbidden",
+    "rate",
+    "foreign_page",
+)
+"""Why requests end at the door, as the metrics name it."""
+
+
+class Door:
+    """Lets requests in. `book` may be exchanged at any time; None lets everybody in."""
+
+    def __init__(self, settings: Settings, clock: Clock, book: TokenBook | None = None) -> None:
+        self._clock = clock
+        self._book = book
+        self._failures = Failures()
+        self._rates = Rates()
+        self._lines = Rates()
+        self._hosts: set[str] = set()
+        self._own_host = urlsplit(settings.api_url).hostname or ""
+        # A page that gives its own name the address of this machine reaches what is bound to
+        # loopback, with its own name as Host. Elsewhere, names are the network's affair.
+        self._checks_hosts = is_loopback(settings.api_address[0])
+        self.turned_away: Counter[str] = Counter()
+
+    @property
+    def book(self) -> TokenBook | None:
+        """Everybody who is known; None while nobody has to be."""
+        return self._book
+
+    def exchange(self, book: TokenBook) -> None:
+        """Know these from now on, and nobody else."""
+        self._book = book
+        self._rates.keep(book.labels)
+
+    def admit(self, request: web.Request, need: Need) -> Caller:
+        """Who asks; refuses who is not known, and who may not."""
+        if need.right is Right.OPEN:
+            return NOBODY
+        if request.method not in _CHANGES_NOTHING:
+            self._check_origin(request)
+        if self._book is None:
+            if self._checks_hosts:
+                self._check_host(request)
+            return ANYBODY
+        found = self._found(request, self._book)
+        if found.requests_per_s is not None:
+            self._check_rate(found.caller.label, found.requests_per_s)
+        self._check(found.caller, request, need)
+        return found.caller
+
+    def readmit(self, request: web.Request, need: Need, admitted: Caller) -> None:
+        """Refuse what was admitted, if it would not be any more: before an answer that took long.
+
+        Whose token was withdrawn while a long poll waited is not told what it waited for.
+        """
+        if self._book is None or need.right is Right.OPEN:
+            return
+        caller = self._found(request, self._book).caller
+        if caller is not admitted:
+            self._check(caller, request, need)
+
+    # -- who --------------------------------------------------------------------------------
+
+    def _found(self, request: web.Request, book: TokenBook) -> Credential:
+        now_ms = self._clock.wall_ms()
+        header = request.headers.get(hdrs.AUTHORIZATION)
+        if header is None:
+            names = certified_names(request, now_ms)
+            found = None if names is None else book.named(names, now_ms)
+            why = "no_credential" if names is None else "unknown_credential"
+        else:
+            is_bearer = header[: len(SCHEME)].lower() == SCHEME
+            found = book.bearer(header[len(SCHEME) :].strip(), now_ms) if is_bearer else None
+            why = "unknown_credential"
+        if found is None:
+            raise self._unknown(request, why)
+        return found
+
+    def _unknown(self, request: web.Request, why: str) -> Refusal:
+        """No detail: neither what was wrong with it, nor what would have been right.
+
+        Who is known is let in from any address, however often that address failed: nobody can
+        keep an honest fleet out by failing in its place.
+        """
+        now, address = self._clock.monotonic(), request.remote or "unknown"
+        failures = self._failures.count(address, now)
+        if failures <= FAILURES_MAX:
+            self._tell(why, address, failures)
+            return Refusal("unauthenticated", headers=CHALLENGE)
+        self._tell("too_many_failures", address, failures)
+        return Refusal(
+            "rate_limited",
+            "too many requests from this address that did not say who asks",
+            retry_after_s=self._failures.wait_s(address, now),
+            headers={hdrs.CONNECTION: "close"},
+        )
+
+    # -- whether ----------------------------------------------------------------------------
+
+    def _check(self, caller: Caller, request: web.Request, need: Need) -> None:
+        path = request.match_info
+        fault = why_not(
+            caller,
+            need.right,
+            namespace=path.get("namespace"),
+            executor=path.get("executor"),
+            is_narrowed=need.is_narrowed,
+        )
+        if fault is not None:
+            self._tell("forbidden", caller.label, 1)
+            raise Refusal("forbidden", fault)
+
+    def _check_rate(self, label: str, per_s: float) -> None:
+        wait_s = self._rates.take(label, per_s, self._clock.monotonic())
+        if wait_s > 0.0:
+            self.turned_away["rate"] += 1
+            raise Refusal(
+                "rate_limited", f"the token is good for {per_s:g} requests/s", retry_after_s=wait_s
+            )
+
+    def _check_origin(self, request: web.Request) -> None:
+        """A page of another site cannot give orders in the name of who looks at it."""
+        origin = request.headers.get(hdrs.ORIGIN)
+        if origin is None:  # no browser, or none that would let a page do this
+            return
+        if not origin.endswith(f"://{request.headers.get(hdrs.HOST, '')}"):
+            self._tell("foreign_page", request.remote or "unknown", 1)
+            raise Refusal("forbidden", "pages of other sites may not change anything here")
+
+    def _check_host(self, request: web.Request) -> None:
+        host = request.headers.get(hdrs.HOST)
+        if host is None or host in self._hosts:
+            return
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            name = ""
+        if name != self._own_host and not is_loopback(name):
+            self._tell("foreign_page", request.remote or "unknown", 1)
+            raise Refusal("forbidden", "this node is asked by loopback addresses, or its own name")
+        if len(self._hosts) < _HOSTS_MAX:
+            self._hosts.add(host)
+
+    def _tell(self, why: str, who: str, failures: int) -> None:
+        self.turned_away[why] += 1
+        if self._lines.take(_LOG, LINES_PER_S, self._clock.monotonic()) == 0.0:
+            log.warning("turned_away why=%s who=%s failures=%d", why, who, failures)
+
+
+def certified_names(request: web.Request, now_ms: int) -> frozenset[str] | None:
+    """The DNS names in the caller's certificate; None without one, or once it has run out.
+
+    The handshake proved that it is the caller's and that our CA signed it.
+    """
+    certificate = request.get_extra_info("peercert")
+    if not certificate:
+        return None
+    if ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000 <= now_ms:
+        return None  # a connection may outlive what it was let in by
+    alternatives = certificate.get("subjectAltName", ())
+    return frozenset(name.lower() for kind, name in alternatives if kind == "DNS")
