@@ -27,12 +27,12 @@ from coordinator.core.commands import (
 from coordinator.core.events import Event
 from coordinator.core.image import NamespaceImage
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.orders import Cordon, Drain
 from coordinator.core.saved_loads import SavedLoads, Sweep
 from coordinator.core.state import ClusterImage, ClusterState, MovedMember
+from coordinator.core.tenures import Tenure
 from coordinator.core.types import (
     CloseCause,
-    Cordon,
-    Drain,
     Executor,
     Namespace,
     Reservation,
@@ -157,6 +157,7 @@ class _Space(msgspec.Struct, frozen=True):
     info: Namespace
     revision: int
     forgotten: int = 0
+    forgotten_ms: int | None = None
 
 
 class _Chunk(msgspec.Struct, frozen=True):
@@ -200,10 +201,20 @@ _PARTS: Final[dict[str, Any]] = {
     "closed": list[_Closed],
     "reservations": list[Reservation],
     "events": list[Event],
+    "tenures": list[Tenure],
     "loads": _Chunk,
     "shards": list[_ShardRow],
     "end": _End,
 }
+_TABLES: Final = (
+    "executors",
+    "drains",
+    "cordons",
+    "closed",
+    "reservations",
+    "events",
+    "tenures",
+)
 _part = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
 _part_decoders: Final = {tag: msgspec.msgpack.Decoder(kind) for tag, kind in _PARTS.items()}
 
@@ -235,8 +246,11 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
     for once in _slices(image.once):
         yield "once", [_remember(*entry) for entry in once]
     for namespace in image.namespaces:
-        yield "namespace", _Space(namespace.info, namespace.revision, namespace.forgotten)
-        for tag in ("executors", "drains", "cordons", "closed", "reservations", "events"):
+        yield (
+            "namespace",
+            _Space(namespace.info, namespace.revision, namespace.forgotten, namespace.forgotten_ms),
+        )
+        for tag in _TABLES:
             for rows in _slices(getattr(namespace, tag)):
                 yield tag, rows
         for is_whole, sweep in ((True, namespace.loads.whole), (False, namespace.loads.coming)):
@@ -288,7 +302,9 @@ class _Reading:
                 self.former += body
             case "namespace":
                 image = NamespaceImage(
-                    body.info, body.revision, (), (), (), (), (), forgotten=body.forgotten
+                    *(body.info, body.revision, (), (), (), (), ()),
+                    forgotten=body.forgotten,
+                    forgotten_ms=body.forgotten_ms,
                 )
                 self.namespaces.append(NamespaceState.from_image(image))
             case "end":

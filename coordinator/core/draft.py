@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from coordinator.core.claims import rank
 from coordinator.core.events import TEXT_CHARS_MAX, Event, EventKind
 from coordinator.core.namespace import NamespaceState, Target
+from coordinator.core.orders import Cordon, Drain, Former
 from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.types import (
     Cause,
     CloseCause,
-    Cordon,
-    Drain,
     Executor,
     Fate,
     Namespace,
@@ -30,6 +29,10 @@ class Draft:
 
     base: NamespaceState
     next_epoch: int
+    at_ms: int = 0
+    """Wall clock of the command, for people."""
+    undoes: int = 0
+    """The event of the order that is being taken back, for the orders that this draft notes."""
     shards: dict[str, Shard | None] = field(default_factory=dict)
     executors: dict[str, Executor | None] = field(default_factory=dict)
     drains: dict[Target, Drain | None] = field(default_factory=dict)
@@ -134,10 +137,12 @@ class Draft:
         reason: str = "",
         detail: str = "",
         count: int = 1,
+        former: Former | None = None,
     ) -> None:
         """Tell people of it, if the command takes effect.
 
-        A command that places very many shards notes one event with a count.
+        A command that places very many shards notes one event with a count. An order that can be
+        taken back says what it replaces.
         """
         self.events.append(
             Event(
@@ -153,6 +158,8 @@ class Draft:
                 reason=reason[:TEXT_CHARS_MAX],
                 detail=detail[:TEXT_CHARS_MAX],
                 count=count,
+                undoes=0 if former is None else self.undoes,
+                former=former,
             )
         )
 

@@ -1,7 +1,8 @@
 """What happened in a namespace, for people: who, when, why; a bounded ring that every node holds.
 
 Decides how events are numbered, how many are kept and how many at once become one. It must not
-know what any of them means to a rule: no rule ever reads an event.
+know what any of them means to a rule: none reads an event but the one that takes an order back,
+which needs what the order replaced.
 """
 
 from collections import deque
@@ -12,6 +13,8 @@ from heapq import merge
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final
+
+from coordinator.core.orders import Former
 
 EVENTS_MAX: Final = 4096
 """Kept of the routine, and as many of the rest: a deploy of a thousand executors notes three each.
@@ -54,6 +57,8 @@ class EventKind(StrEnum):
     EXECUTOR_CLOSED = "executor_closed"
     """An evicted one can act no more: its shards were given away."""
     DRAIN_STARTED = "drain_started"
+    DRAIN_FINISHED = "drain_finished"
+    """Nothing is left on its target: every shard was acknowledged away, or its lease ran out."""
     DRAIN_ENDED = "drain_ended"
     CORDON_STARTED = "cordon_started"
     CORDON_ENDED = "cordon_ended"
@@ -135,6 +140,10 @@ class Event:
     detail: str = ""
     count: int = 1
     """How many shards it is about; 1 where it is about a single thing of any sort."""
+    undoes: int = 0
+    """The event of the order that this one took back."""
+    former: Former | None = None
+    """Of an order that can be taken back: what it replaced."""
 
 
 class EventRing:
@@ -170,6 +179,11 @@ class EventRing:
             self.last_revision = max(self.last_revision, revision_of(event.id))
             if len(kept) > EVENTS_MAX:
                 self.forgotten = max(self.forgotten, kept.popleft().id)
+
+    def find(self, event_id: int) -> Event | None:
+        """The event of this number, if it is kept."""
+        later = next(self.after(event_id - 1), None)
+        return later if later is not None and later.id == event_id else None
 
     def after(self, position: int) -> Iterator[Event]:
         """Those later than a position, oldest first; costs as much as there are."""

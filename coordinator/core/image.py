@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coordinator.core.events import Event
+from coordinator.core.orders import Cordon, Drain
 from coordinator.core.saved_loads import SavedLoads
+from coordinator.core.tenures import Tenure
 from coordinator.core.types import (
     CloseCause,
-    Cordon,
-    Drain,
     Executor,
     Namespace,
     Reservation,
@@ -32,3 +32,6 @@ class NamespaceImage:
     forgotten: int = 0
     """The newest event that fell out."""
     loads: SavedLoads = field(default_factory=SavedLoads)
+    tenures: tuple[Tenure, ...] = ()
+    forgotten_ms: int | None = None
+    """When the newest change of owners came that fell out."""

@@ -4,7 +4,10 @@ from coordinator.core.events import revision_of
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import HANDOFF_STATES, Executor, Fate, Shard, ShardState
 
-_INDICES = ("_owned", "_incoming", "_reserved", "vacant", "in_flight", "pinned", "struck")
+_INDICES = (
+    *("_owned", "_incoming", "_reserved"),
+    *("vacant", "in_flight", "pinned", "expiring", "struck"),
+)
 
 
 def namespace_faults(namespace: NamespaceState) -> list[str]:
@@ -82,6 +85,7 @@ def shard_faults(namespace: NamespaceState, shard: Shard) -> list[str]:
             == (shard.fate is Fate.PARKED and shard.executor is None),
             f"{shard.state} with fate {shard.fate}",
         ),
+        (shard.pin is not None or shard.pin_until_ms is None, "the end of no pin"),
         (
             shard.reserved is None
             or (shard.state is ShardState.VACANT and shard.reserved in namespace.reservations),

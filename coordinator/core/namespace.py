@@ -6,20 +6,20 @@ ring and the revision. Nothing here decides whether a change is right.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakSet
 
 from coordinator.core.events import Event, EventRing
 from coordinator.core.image import NamespaceImage
+from coordinator.core.orders import Cordon, Drain
 from coordinator.core.routing import ChangeRing
 from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.sets import duty, parties, standing
-from coordinator.core.table import Table
+from coordinator.core.table import Table, merge
+from coordinator.core.tenures import Tenure, TenureRing
 from coordinator.core.types import (
     HANDOFF_STATES,
     CloseCause,
-    Cordon,
-    Drain,
     Executor,
     ExecutorStatus,
     Namespace,
@@ -56,6 +56,7 @@ class NamespaceState:
         "drains",
         "events",
         "executors",
+        "expiring",
         "in_flight",
         "info",
         "loads",
@@ -65,6 +66,7 @@ class NamespaceState:
         "ring",
         "shards",
         "struck",
+        "tenures",
         "vacant",
     )
 
@@ -81,9 +83,12 @@ class NamespaceState:
         """Keys of the shards that may be placed: those kept for somebody are not among them."""
         self.in_flight: dict[str, None] = {}
         self.pinned: dict[str, None] = {}
+        self.expiring: dict[str, None] = {}
+        """Keys of the shards whose pin ends by itself."""
         self.struck: dict[str, None] = {}
         self.ring = ChangeRing(revision)
         self.events = EventRing()
+        self.tenures = TenureRing()
         self.loads = SavedLoads()
         self._owned: dict[str, dict[str, None]] = {}
         self._incoming: dict[str, dict[str, None]] = {}
@@ -211,6 +216,7 @@ class NamespaceState:
             *self.vacant.parts,
             self.in_flight,
             self.pinned,
+            self.expiring,
             self.struck,
             *self._owned.values(),
             *self._incoming.values(),
@@ -227,17 +233,17 @@ class NamespaceState:
             self.closed[executor, incarnation] = cause
         while len(self.closed) > CLOSED_MAX:
             del self.closed[next(iter(self.closed))]
-        touched = self._commit_shards(draft.shards, draft.drains)
+        touched = self._commit_shards(draft)
         for executor, record in draft.executors.items():
             if standing(record) != standing(self.executors.get(executor)):
                 touched[executor] = None
         renamed = dict.fromkeys(draft.executors)
         for target in (*draft.drains, *draft.cordons):
             renamed.update(dict.fromkeys(e.id for e in self.covered(target)))
-        _merge(self.executors, draft.executors)
-        _merge(self.drains, draft.drains)
-        _merge(self.cordons, draft.cordons)
-        _merge(self.reservations, draft.reservations)
+        merge(self.executors, draft.executors)
+        merge(self.drains, draft.drains)
+        merge(self.cordons, draft.cordons)
+        merge(self.reservations, draft.reservations)
         for executor in draft.executors:
             if executor not in self.executors:
                 self._set_revision.pop(executor, None)
@@ -249,15 +255,14 @@ class NamespaceState:
             self.events.add(revision, draft.events)
         self.revision = revision
 
-    def _commit_shards(
-        self, changed: Mapping[str, Shard | None], drains: dict[Target, Drain | None]
-    ) -> dict[str, None]:
+    def _commit_shards(self, draft: "Draft") -> dict[str, None]:
         """Write shards; gives the executors whose sets change. Counts drained shards."""
         touched: dict[str, None] = {}
         left: dict[Target, int] = {}
         views = tuple(self._views)
-        for key, shard in changed.items():
+        for key, shard in draft.shards.items():
             old = self.shards.get(key)
+            self.tenures.note(key, old, shard, draft.at_ms)
             for view in views:
                 view.keep(key, old, goes=shard is None)
             if duty(old) != duty(shard):
@@ -275,7 +280,7 @@ class NamespaceState:
         for target, count in left.items():
             # No command both ends a drain and moves shards, so the drain in force is the one.
             drain = self.drains[target]
-            drains[target] = replace(drain, moved=drain.moved + count)
+            draft.drains[target] = replace(drain, moved=drain.moved + count)
         return touched
 
     def _draining_targets(self, executor: str) -> Iterable[Target]:
@@ -298,6 +303,8 @@ class NamespaceState:
             self.in_flight[key] = None
         if shard.pin is not None:
             self.pinned[key] = None
+        if shard.pin_until_ms is not None:
+            self.expiring[key] = None
         if shard.strikes:
             self.struck[key] = None
 
@@ -314,9 +321,8 @@ class NamespaceState:
                 if not keys:
                     del index[executor]
         self.vacant.pop(key, None)
-        self.in_flight.pop(key, None)
-        self.pinned.pop(key, None)
-        self.struck.pop(key, None)
+        for few in (self.in_flight, self.pinned, self.expiring, self.struck):
+            few.pop(key, None)
 
     # -- snapshots -----------------------------------------------------------------------
 
@@ -343,6 +349,8 @@ class NamespaceState:
             forgotten=self.events.forgotten,
             reservations=tuple(self.reservations.values()),
             loads=self.loads,
+            tenures=self.tenures.kept(),
+            forgotten_ms=self.tenures.forgotten_ms,
         )
 
     @classmethod
@@ -350,6 +358,7 @@ class NamespaceState:
         """The namespace a snapshot holds, indices made again."""
         state = cls(image.info, image.revision)
         state.events.forgotten, state.loads = image.forgotten, image.loads
+        state.tenures.forgotten_ms = image.forgotten_ms
         state.load_others(
             executors=image.executors,
             drains=image.drains,
@@ -357,6 +366,7 @@ class NamespaceState:
             closed=image.closed,
             reservations=image.reservations,
             events=image.events,
+            tenures=image.tenures,
         )
         state.load(image.shards)
         return state
@@ -370,6 +380,7 @@ class NamespaceState:
         closed: Iterable[tuple[str, str, CloseCause]] = (),
         reservations: Iterable[Reservation] = (),
         events: Iterable[Event] = (),
+        tenures: Iterable[Tenure] = (),
     ) -> None:
         """Put in records that are not there yet, before anybody reads this namespace."""
         for record in executors:
@@ -379,6 +390,7 @@ class NamespaceState:
         self.cordons.update(((c.kind, c.target), c) for c in cordons)
         self.closed.update(((e, i), cause) for e, i, cause in closed)
         self.events.load(events)
+        self.tenures.load(tenures)
         self.reservations.update((r.executor, r) for r in reservations)
 
     def load(self, shards: Iterable[Shard]) -> None:
@@ -386,15 +398,3 @@ class NamespaceState:
         for shard in shards:
             self.shards[shard.key] = shard
             self._index(shard)
-
-
-_Key = TypeVar("_Key")
-_Record = TypeVar("_Record")
-
-
-def _merge(table: dict[_Key, _Record], changed: Mapping[_Key, _Record | None]) -> None:
-    for key, value in changed.items():
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value

@@ -198,7 +198,7 @@ class ClusterState:
         namespace = self.namespaces.get(command.namespace)
         if namespace is None:
             return None, Refused(Reason.NAMESPACE_NOT_FOUND, f"no namespace {command.namespace!r}")
-        draft = Draft(namespace, self.next_epoch)
+        draft = Draft(namespace, self.next_epoch, getattr(command, "at_ms", 0))
         outcome = decide(draft, command)
         if draft.next_epoch > max(self.next_epoch, EPOCH_MAX + 1):
             return None, Refused(Reason.QUOTA_EXCEEDED, "the epoch counter is used up")
@@ -233,7 +233,7 @@ class ClusterState:
         self.former_id, self.cluster_id = command.former_id, command.cluster_id
         self.next_epoch = max(self.next_epoch, command.epoch_base)
         for namespace in self.namespaces.values():
-            draft = Draft(namespace, self.next_epoch)
+            draft = Draft(namespace, self.next_epoch, command.at_ms)
             open_window(draft, command.former_id, command.at_ms)
             namespace.commit(draft, self._take_revision())
 

@@ -8,7 +8,7 @@ dicts, each of which grows by itself, for a millisecond at most, and is read by 
 same order, or in the order in which such a table gives them, give them in one order on every node.
 """
 
-from collections.abc import ItemsView, Iterator, MutableMapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
 from itertools import chain
 from typing import Final, TypeVar, overload
 from zlib import crc32
@@ -99,3 +99,15 @@ class _Items(ItemsView[str, _Record]):
 
     def __iter__(self) -> Iterator[tuple[str, _Record]]:
         return chain.from_iterable(part.items() for part in self._mapping.parts)
+
+
+_Key = TypeVar("_Key")
+
+
+def merge(table: dict[_Key, _Record], changed: Mapping[_Key, _Record | None]) -> None:
+    """Write what changed into a plain table; None takes a record out."""
+    for key, value in changed.items():
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value

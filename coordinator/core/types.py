@@ -275,6 +275,8 @@ class Shard:
     """Why it is parked."""
     pin_note: str = ""
     """The operator's reason of a pin; a shard can be pinned and parked."""
+    pin_until_ms: int | None = None
+    """Wall clock at which the leader takes the pin off; None: an operator does."""
     strikes: tuple[Strike, ...] = ()
     """What speaks for its being poison, oldest first."""
     claimed_epoch: int = 0
@@ -284,31 +286,6 @@ class Shard:
     def replace(self, **changes: Any) -> "Shard":
         """The same shard with other values in these fields."""
         return replace(self, **changes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
-    """Move everything away from a target and place nothing there, until ended."""
-
-    id: str
-    kind: TargetKind
-    target: str
-    reason: str
-    by: str
-    since_ms: int
-    moved: int = 0
-    """Shards that left the target under this drain, each by acknowledgement or lease."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cordon:
-    """Place nothing on a target, leave what is there."""
-
-    kind: TargetKind
-    target: str
-    reason: str
-    by: str
-    since_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

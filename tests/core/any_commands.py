@@ -36,6 +36,8 @@ INCARNATIONS = (NOW,) * 20 + (OLD,) * 10 + FRESH[:10]
 KEYS = ("0", "1", "2", "x")
 HOSTS = ("h1", "h2")
 PRESENT, BEFORE = 0, 1
+NEWEST = 0
+"""The newest order that there is."""
 
 Pick = Callable[[Sequence[Any]], Any]
 """One of several: Hypothesis picks so that it can shrink, a seeded walk so that it gets far."""
@@ -65,6 +67,12 @@ _POOLS: dict[str, Sequence[Any]] = {
     "silent": (3, 0),
     "total": (3, 5),
     "until_ms": (None, 1),
+    "targets": (
+        (),
+        tuple((TargetKind.EXECUTOR, one) for one in EXECUTORS),
+        tuple((TargetKind.HOST, one) for one in HOSTS),
+    ),
+    "event": (NEWEST, NEWEST, NEWEST, 1),
     "claimed": (None,) * 6 + (0, 999, 2_000),
     "created_revision": (1, 1, 1, 2),
     "is_held": (True, True, False),
@@ -144,6 +152,7 @@ _OFTEN = (
     c.EndCordon,
     c.DeclareShards,
     c.UnparkShard,
+    c.UndoOrder,
 )
 NAMESPACE_KINDS: tuple[type[c.Command], ...] = get_args(c.NamespaceCommand)
 CLUSTER_KINDS: tuple[type[c.Command], ...] = get_args(c.ClusterCommand)
@@ -195,6 +204,8 @@ def aimed(entry: c.Entry, state: ClusterState) -> c.Entry:
             return replace(
                 entry, given_up=tuple(_aim_incarnation(state, one) for one in entry.given_up)
             )
+        case c.UndoOrder(event=event) if event == NEWEST:
+            return replace(entry, event=_newest_order(state))
         case c.Acknowledge():
             return replace(
                 entry,
@@ -227,6 +238,12 @@ def _aim_incarnation(state: ClusterState, one: Incarnation) -> Incarnation:
     record = None if namespace is None else namespace.executors.get(one.executor)
     is_now = record is not None and one.incarnation == NOW
     return Incarnation(one.executor, record.incarnation) if record and is_now else one
+
+
+def _newest_order(state: ClusterState) -> int:
+    namespace = state.namespaces.get(NS)
+    events = () if namespace is None else namespace.events
+    return max((one.id for one in events if one.former is not None), default=NEWEST)
 
 
 def _aim_all(state: ClusterState, claims: Sequence[Claim]) -> tuple[Claim, ...]:

@@ -23,11 +23,15 @@ def facts(namespace: NamespaceState) -> dict[object, object]:
     }
     for key, shard in namespace.shards.items():
         place = (shard.state, shard.executor, shard.epoch, shard.target, shard.overdue)
-        found["shard", key] = (*place, shard.fate, shard.pin, shard.pin_note, shard.strikes)
+        pin = (shard.pin, shard.pin_note, shard.pin_until_ms)
+        found["shard", key] = (*place, *pin, shard.fate, shard.strikes)
     for name, record in namespace.executors.items():
         standing = (record.evicted, record.predecessor, record.given_up, record.profile.status)
         found["executor", name] = (record.incarnation, *standing)
-    found |= {("drain", target): drain.id for target, drain in namespace.drains.items()}
+    found |= {
+        ("drain", target): (drain.id, drain.finished_ms)
+        for target, drain in namespace.drains.items()
+    }
     found |= {("cordon", target): cordon.since_ms for target, cordon in namespace.cordons.items()}
     return found
 

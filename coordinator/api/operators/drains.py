@@ -9,7 +9,8 @@ from coordinator.api.call import Call, timestamp
 from coordinator.api.operators.records import BlockedShard, DrainsAnswer, DrainState, DrainView
 from coordinator.api.problems import Refusal
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Drain, Shard
+from coordinator.core.orders import Drain
+from coordinator.core.types import Shard
 
 BLOCKED_SHOWN_MAX: Final = 100
 """Enough to see the pattern; the shards themselves are listed under `shards`."""

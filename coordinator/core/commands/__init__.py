@@ -36,12 +36,15 @@ from coordinator.core.commands.loads import RecordLoads
 from coordinator.core.commands.orders import (
     EndCordon,
     EndDrain,
+    ExpireOrders,
+    FinishDrains,
     PauseBalancer,
     ResumeBalancer,
     SetPolicy,
     SettleLease,
     StartCordon,
     StartDrain,
+    UndoOrder,
 )
 from coordinator.core.commands.outages import (
     EndMassFailure,
@@ -88,6 +91,8 @@ __all__ = [
     "Entry",
     "EvictExecutor",
     "ExecutorCommand",
+    "ExpireOrders",
+    "FinishDrains",
     "FinishOverdue",
     "ForceNewCluster",
     "ForgetStrikes",
@@ -121,6 +126,7 @@ __all__ = [
     "StartDrain",
     "StartHandoffs",
     "Stray",
+    "UndoOrder",
     "UnparkShard",
     "UnpinShard",
     "UpdateExecutor",
@@ -167,6 +173,9 @@ OrderCommand = (
     | EndCordon
     | PauseBalancer
     | ResumeBalancer
+    | FinishDrains
+    | ExpireOrders
+    | UndoOrder
 )
 NamespaceCommand = ExecutorCommand | HandoffCommand | ShardCommand | OutageCommand | OrderCommand
 ClusterCommand = Bootstrap | ForceNewCluster | CreateNamespace | DeleteNamespace | MoveMember

@@ -17,6 +17,7 @@ class SetPolicy:
     expected_version: int | None = None
     by: str = ""
     at_ms: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class StartDrain:
     reason: str
     by: str
     at_ms: int
+    until_ms: int | None = None
+    """When it ends by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +65,8 @@ class StartCordon:
     reason: str
     by: str
     at_ms: int
+    until_ms: int | None = None
+    """When it ends by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,3 +100,35 @@ class ResumeBalancer:
     reason: str = ""
     by: str = ""
     at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishDrains:
+    """Nothing is left on these targets: told once of each, refused of none.
+
+    A target that something is left on after all is passed over.
+    """
+
+    namespace: str
+    targets: tuple[tuple[TargetKind, str], ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireOrders:
+    """Drains, cordons, pins and a pause whose time is over at `at_ms` end."""
+
+    namespace: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOrder:
+    """Take back an operator's order; refused when the state moved on."""
+
+    namespace: str
+    event: int
+    """The event that told of the order."""
+    reason: str
+    by: str
+    at_ms: int

@@ -14,6 +14,7 @@ class Reason(StrEnum):
     EXECUTOR_NOT_FOUND = "executor_not_found"
     SHARD_NOT_FOUND = "shard_not_found"
     DRAIN_NOT_FOUND = "drain_not_found"
+    EVENT_NOT_FOUND = "event_not_found"
     CONFLICT = "conflict"
     INCARNATION_CLOSED = "incarnation_closed"
     SHARD_PARKED = "shard_parked"

@@ -94,6 +94,8 @@ class PinShard:
     note: str
     by: str = ""
     at_ms: int = 0
+    until_ms: int | None = None
+    """When it ends by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

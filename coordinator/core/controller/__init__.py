@@ -20,6 +20,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.controller.balance import plan_balance
 from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.controller.endings import plan_endings
 from coordinator.core.controller.handoffs import next_deadline, plan_deadlines
 from coordinator.core.controller.losses import plan_losses
 from coordinator.core.controller.mind import Mind, Pass
@@ -112,6 +113,7 @@ class Controller:
             return urgent or plan_window(namespace, mind, now, at_ms)
         return (
             plan_deadlines(namespace, mind, now, at_ms)
+            or plan_endings(namespace, at_ms)
             or plan_poison(namespace, mind, now, at_ms)
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now, at_ms)

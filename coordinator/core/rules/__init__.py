@@ -11,6 +11,7 @@ from coordinator.core.draft import Draft
 from coordinator.core.rules import (
     claims,
     executors,
+    expiry,
     handoffs,
     loads,
     operators,
@@ -18,6 +19,7 @@ from coordinator.core.rules import (
     poisoned,
     reservations,
     shards,
+    undo,
 )
 
 
@@ -130,5 +132,9 @@ def _of_orders(draft: Draft, command: c.OrderCommand) -> c.Outcome:
             return operators.pause(draft, command)
         case c.ResumeBalancer():
             return operators.resume(draft, command)
+        case c.FinishDrains() | c.ExpireOrders():
+            return expiry.conclude(draft, command)
+        case c.UndoOrder():
+            return undo.undo(draft, command)
         case _:
             assert_never(command)

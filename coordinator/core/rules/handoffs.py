@@ -22,6 +22,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
+from coordinator.core.orders import Former
 from coordinator.core.rules.poisoned import struck
 from coordinator.core.strikes import Strike, StrikeKind
 from coordinator.core.types import (
@@ -134,6 +135,7 @@ def move(draft: Draft, command: MoveShard) -> Outcome:
         target=command.target,
         by=command.by,
         reason=command.reason,
+        former=Former(),
     )
     if shard.state is ShardState.VACANT:
         draft.grant(shard, command.target, Cause.OPERATOR, command.at_ms)

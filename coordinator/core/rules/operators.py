@@ -20,8 +20,10 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
+from coordinator.core.namespace import Target
+from coordinator.core.orders import Cordon, Drain, Former
 from coordinator.core.rules import reservations
-from coordinator.core.types import Cordon, Drain, Pause, TargetKind
+from coordinator.core.types import Pause, TargetKind
 
 ORDERS_MAX: Final = 10_000
 """Drains, and cordons, per namespace: as many as there may be executors."""
@@ -46,7 +48,9 @@ def set_policy(draft: Draft, command: SetPolicy) -> Outcome:
             EventKind.POLICY_CHANGED,
             command.at_ms,
             by=command.by,
+            reason=command.reason,
             detail=", ".join(_differences(info.policy, command.policy)),
+            former=Former(policy=info.policy, policy_version=info.policy_version),
         )
     return Applied(resource=info.name)
 
@@ -82,8 +86,9 @@ def start_drain(draft: Draft, command: StartDrain) -> Outcome:
         reason=command.reason,
         by=command.by,
         since_ms=command.at_ms,
+        until_ms=command.until_ms,
     )
-    _note_order(draft, EventKind.DRAIN_STARTED, command)
+    _note_order(draft, EventKind.DRAIN_STARTED, command, Former(), detail=command.id)
     for name, kept in sorted(draft.base.reservations.items()):
         if command.target == (name if command.kind is TargetKind.EXECUTOR else kept.host):
             reservations.cancel(draft, name, command.at_ms, by=command.by, reason=command.reason)
@@ -97,7 +102,7 @@ def end_drain(draft: Draft, command: EndDrain) -> Outcome:
     if existing is None:
         return Applied(resource=command.target)
     draft.drains[target] = None
-    _note_order(draft, EventKind.DRAIN_ENDED, command)
+    _note_order(draft, EventKind.DRAIN_ENDED, command, Former(drain=existing), detail=existing.id)
     return Applied(resource=existing.id, count=1)
 
 
@@ -117,18 +122,20 @@ def start_cordon(draft: Draft, command: StartCordon) -> Outcome:
         reason=command.reason,
         by=command.by,
         since_ms=command.at_ms,
+        until_ms=command.until_ms,
     )
-    _note_order(draft, EventKind.CORDON_STARTED, command)
+    _note_order(draft, EventKind.CORDON_STARTED, command, Former())
     return Applied(resource=command.target, created=True)
 
 
 def end_cordon(draft: Draft, command: EndCordon) -> Outcome:
     """Place on the target again; `count` is 0 when no cordon was in force."""
     target = (command.kind, command.target)
-    if target not in draft.base.cordons:
+    existing = draft.base.cordons.get(target)
+    if existing is None:
         return Applied(resource=command.target)
     draft.cordons[target] = None
-    _note_order(draft, EventKind.CORDON_ENDED, command)
+    _note_order(draft, EventKind.CORDON_ENDED, command, Former(cordon=existing))
     return Applied(resource=command.target, count=1)
 
 
@@ -143,21 +150,39 @@ def pause(draft: Draft, command: PauseBalancer) -> Outcome:
     )
     if info.pause != wanted:
         draft.info = replace(info, pause=wanted)
-        draft.note(EventKind.BALANCER_PAUSED, command.at_ms, by=command.by, reason=command.reason)
+        draft.note(
+            EventKind.BALANCER_PAUSED,
+            command.at_ms,
+            by=command.by,
+            reason=command.reason,
+            former=Former(pause=info.pause),
+        )
     return Applied(resource=info.name)
 
 
 def resume(draft: Draft, command: ResumeBalancer) -> Outcome:
     """Voluntary moves again; `count` is 0 when nothing was paused."""
-    if draft.base.info.pause is None:
+    existing = draft.base.info.pause
+    if existing is None:
         return Applied(resource=command.namespace)
     draft.info = replace(draft.base.info, pause=None)
-    draft.note(EventKind.BALANCER_RESUMED, command.at_ms, by=command.by, reason=command.reason)
+    draft.note(
+        EventKind.BALANCER_RESUMED,
+        command.at_ms,
+        by=command.by,
+        reason=command.reason,
+        former=Former(pause=existing),
+    )
     return Applied(resource=command.namespace, count=1)
 
 
 def _note_order(
-    draft: Draft, kind: EventKind, command: StartDrain | EndDrain | StartCordon | EndCordon
+    draft: Draft,
+    kind: EventKind,
+    command: StartDrain | EndDrain | StartCordon | EndCordon,
+    former: Former,
+    *,
+    detail: str = "",
 ) -> None:
     is_host = command.kind is TargetKind.HOST
     draft.note(
@@ -167,11 +192,15 @@ def _note_order(
         host=command.target if is_host else None,
         by=command.by,
         reason=command.reason,
-        count=sum(
-            len(draft.base.owned(one.id))
-            for one in draft.base.covered((command.kind, command.target))
-        ),
+        detail=detail,
+        count=owned_on(draft, (command.kind, command.target)),
+        former=former,
     )
+
+
+def owned_on(draft: Draft, target: Target) -> int:
+    """How many shards a target owns now."""
+    return sum(len(draft.base.owned(one.id)) for one in draft.base.covered(target))
 
 
 def _differences(before: object, after: object, at: str = "") -> Iterator[str]:

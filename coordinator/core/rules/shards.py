@@ -15,6 +15,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
+from coordinator.core.orders import Former
 from coordinator.core.rules.handoffs import release_for
 from coordinator.core.types import SHARDS_MAX, Cause, Fate, NamespaceKind, Shard, ShardState
 
@@ -77,6 +78,7 @@ def park(draft: Draft, command: ParkShard) -> Outcome:
             executor=shard.executor,
             by=command.by,
             reason=command.note,
+            former=Former(),
         )
         shard = shard.replace(note=command.note)
         if shard.executor is None:
@@ -93,6 +95,7 @@ def unpark(draft: Draft, command: UnparkShard) -> Outcome:
         return _missing(command.key)
     if shard.fate is Fate.PARKED:
         state = ShardState.VACANT if shard.executor is None else shard.state
+        former = Former(note=shard.note)
         # Whoever lets it run again has looked: what it was parked for counts no more.
         draft.put(shard.replace(fate=None, state=state, note="", strikes=()))
         draft.note(
@@ -101,6 +104,7 @@ def unpark(draft: Draft, command: UnparkShard) -> Outcome:
             shard=shard,
             by=command.by,
             reason=command.reason,
+            former=former,
         )
         return Applied(resource=command.key, count=1)
     return Applied(resource=command.key)
@@ -114,8 +118,11 @@ def pin(draft: Draft, command: PinShard) -> Outcome:
     is_away = command.executor in draft.base.reservations
     if draft.executor(command.executor) is None and not is_away:
         return Refused(Reason.EXECUTOR_NOT_FOUND, f"no executor {command.executor!r}")
-    if (shard.pin, shard.pin_note) != (command.executor, command.note):
-        pinned = shard.replace(pin=command.executor, pin_note=command.note)
+    wanted = (command.executor, command.note, command.until_ms)
+    if (shard.pin, shard.pin_note, shard.pin_until_ms) != wanted:
+        pinned = shard.replace(
+            pin=command.executor, pin_note=command.note, pin_until_ms=command.until_ms
+        )
         if shard.reserved in (None, command.executor):
             draft.put(pinned)
         else:
@@ -128,6 +135,7 @@ def pin(draft: Draft, command: PinShard) -> Outcome:
             target=command.executor,
             by=command.by,
             reason=command.note,
+            former=_pin_of(shard),
         )
     return Applied(resource=command.key)
 
@@ -138,7 +146,7 @@ def unpin(draft: Draft, command: UnpinShard) -> Outcome:
     if shard is None:
         return _missing(command.key)
     if shard.pin is not None:
-        draft.put(shard.replace(pin=None, pin_note=""))
+        draft.put(shard.replace(pin=None, pin_note="", pin_until_ms=None))
         draft.note(
             EventKind.SHARD_UNPINNED,
             command.at_ms,
@@ -146,6 +154,7 @@ def unpin(draft: Draft, command: UnpinShard) -> Outcome:
             executor=shard.executor,
             by=command.by,
             reason=command.reason,
+            former=_pin_of(shard),
         )
     return Applied(resource=command.key)
 
@@ -163,6 +172,10 @@ def note_strays(draft: Draft, command: NoteStrays) -> Outcome:
             detail=f"held under epoch {stray.epoch}",
         )
     return Applied(count=len(command.strays))
+
+
+def _pin_of(shard: Shard) -> Former:
+    return Former(pin=shard.pin, note=shard.pin_note, until_ms=shard.pin_until_ms)
 
 
 def _missing(key: str) -> Refused:
