@@ -311,6 +311,8 @@ class _Reading:
                 self.is_complete = body.parts == self.parts
             case "loads":
                 self._namespace().loads = body.behind(self._namespace().loads)
+            case "tenures":
+                self._namespace().tenures.load(map(self._tenure, body))
             case "shards":
                 self._namespace().load(map(self._shard, body))
             case _:
@@ -321,6 +323,9 @@ class _Reading:
         if not self.namespaces:
             raise MalformedError("records outside any namespace")
         return self.namespaces[-1]
+
+    def _tenure(self, tenure: Tenure) -> Tenure:
+        return tenure._replace(executor=self.names.setdefault(tenure.executor, tenure.executor))
 
     def _shard(self, row: Any) -> Shard:
         """One string for each executor instead of one for each shard: 60 MB of a million."""

@@ -207,9 +207,11 @@ def test_the_snapshot_of_nothing_is_a_snapshot() -> None:
     )
 
 
-def test_a_snapshot_spends_few_bytes_on_a_shard() -> None:
-    small, large = (sum(map(len, encode_snapshot(fleet(2, count).image()))) for count in (10, 1010))
-    assert (large - small) / 1000 < 60
+@pytest.mark.parametrize(("tag", "most"), [("shards", 60), ("tenures", 24)])
+def test_a_snapshot_spends_few_bytes_on_a_shard_and_on_an_owner_of_it(tag: str, most: int) -> None:
+    parts = [*encode_snapshot(fleet(2, 1000).image())]
+    bytes_of = [len(part) for part in parts if msgspec.msgpack.decode(part)[0] == tag]
+    assert 0 < sum(bytes_of) / 1000 < most
 
 
 def test_no_part_of_a_snapshot_has_more_records_than_a_slice() -> None:
@@ -252,6 +254,7 @@ def test_executors_of_a_restored_state_share_their_name() -> None:
     state = decode_snapshot(encode_snapshot(fleet(2, 100).image()))
     owners = {id(shard.executor) for shard in state.namespaces[NS].shards.values()}
     assert len(owners) == 2
+    assert owners == {id(tenure.executor) for tenure in state.namespaces[NS].tenures.kept()}
 
 
 def changed(tag: str, body: Any) -> list[bytes]:

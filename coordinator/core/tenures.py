@@ -59,7 +59,8 @@ class TenureRing:
         """A shard changes from one record to the other: keep it, if its owner changes."""
         owner = _owner(new)
         if owner != _owner(old):
-            self.load([Tenure(key, *owner, at_ms)])
+            # The table's own string for the name: a command brings a new one each.
+            self.load([Tenure(key if old is None else old.key, *owner, at_ms)])
 
     def load(self, tenures: Iterable[Tenure]) -> None:
         """Keep these, which are later than those here; the oldest fall out beyond the bound."""
