@@ -4,18 +4,16 @@ Exit status: 0 stopped as told, 1 the node failed or could not start, 2 wrong us
 """
 
 import argparse
-import asyncio
 import os
-import signal
 import sys
 
 import uvloop
+from msgspec.structs import replace
 
 from coordinator import __version__
-from coordinator.garbage import spare_the_loop
 from coordinator.logs import set_up_logs
-from coordinator.node import Node, StartError
-from coordinator.settings import Settings, SettingsError, load_settings
+from coordinator.process import Start, run
+from coordinator.settings import LogLevel, Settings, SettingsError, load_settings
 
 
 def main() -> None:
@@ -40,10 +38,23 @@ def main() -> None:
         help="the other members of this cluster are lost for good: go on from this node's journal"
         " as another one, which empty members of the same names join",
     )
+    parser.add_argument(
+        "--log-level",
+        choices=[level.value for level in LogLevel],
+        help="overrides the settings, after a reload (SIGHUP) as well",
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     arguments = parser.parse_args()
-    try:
+
+    def load() -> Settings:
         settings = load_settings(arguments.config, os.environ)
+        if arguments.log_level is None:
+            return settings
+        level = LogLevel(arguments.log_level)
+        return replace(settings, log=replace(settings.log, level=level))
+
+    try:
+        settings = load()
     except SettingsError as error:
         for fault in error.errors:
             sys.stderr.write(f"{arguments.config}: {fault}\n")
@@ -51,34 +62,13 @@ def main() -> None:
     if arguments.check:
         sys.exit(0)
     set_up_logs(settings.log.level, settings.log.format)
-    former_id = arguments.force_new_cluster
-    sys.exit(uvloop.run(run(settings, bootstrap=arguments.bootstrap, former_id=former_id)))
-
-
-async def run(settings: Settings, *, bootstrap: bool, former_id: str | None) -> int:
-    """A node's life; gives the exit status."""
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    try:
-        node = Node(settings, bootstrap=bootstrap, former_id=former_id)
-        spare_the_loop()
-        await node.start()
-    except StartError as error:
-        sys.stderr.write(f"shard-coordinator: {error}\n")
-        return 1
-    loop.add_signal_handler(signal.SIGHUP, node.reload)
-    told = loop.create_task(stopping.wait())
-    failed = node.fatal
-    if failed is None:  # start() has made it
-        raise AssertionError
-    await asyncio.wait((told, failed), return_when=asyncio.FIRST_COMPLETED)
-    if not failed.done():
-        await node.hand_over()
-    told.cancel()
-    await node.stop()
-    return 1 if failed.done() else 0
+    start = Start(
+        settings=settings,
+        load=load,
+        bootstrap=arguments.bootstrap,
+        former_id=arguments.force_new_cluster,
+    )
+    sys.exit(uvloop.run(run(start)))
 
 
 if __name__ == "__main__":

@@ -181,6 +181,8 @@ class Status:
     """memory or journal."""
     disk_fault: str | None = None
     """Why nothing can be kept at the moment; such a node answers nothing from its state."""
+    stepped_age_s: float = 0.0
+    """Since the last step: many times the tick says that nothing goes on here any more."""
     formats: tuple[int, int] = (1, 1)
     """Formats of entries that this node reads."""
     format_in_force: int = 0

@@ -68,7 +68,7 @@ class Replica:
         self.name = config.name
         self.peers = tuple(sorted(set(config.peers) - {config.name}))
         self.rng = rng
-        self.now = clock()
+        self.now = self.stepped_at = clock()
         self.links: set[str] = set()
         self.is_quarantined = False
         self.fatal: str | None = None
@@ -223,6 +223,7 @@ class Replica:
         When it returns all that it changed is kept, or nothing of it leaves: see `disk_fault`.
         """
         self.look_at_clock()
+        self.stepped_at = self.now
         if self.disk_fault is not None and not self._sync():
             return
         try:

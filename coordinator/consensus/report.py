@@ -34,6 +34,7 @@ def describe(
         leader_contact_age_s=replica.leader_contact_age_s,
         storage="journal" if engine.log.is_durable else "memory",
         disk_fault=replica.disk_fault,
+        stepped_age_s=replica.now - replica.stepped_at,
         formats=replica.config.formats,
         format_in_force=format_in_force,
         peers=tuple(_describe_peer(replica, links, peer) for peer in replica.peers),
