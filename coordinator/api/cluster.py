@@ -148,7 +148,8 @@ def _shown(call: Call[Any], status: Status, digest: str | None = None) -> web.Re
             format=status.format_in_force,
             alarms=[
                 alarm
-                for _, namespace in sorted(desk.replica.state.namespaces.items())
+                for name, namespace in sorted(desk.replica.state.namespaces.items())
+                if call.caller.namespaces.admits(name)
                 for alarm in alarms_of(namespace)
             ],
             nodes=sorted(nodes, key=_name),

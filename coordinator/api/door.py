@@ -159,7 +159,8 @@ class Door:
         origin = request.headers.get(hdrs.ORIGIN)
         if origin is None:  # no browser, or none that would let a page do this
             return
-        if not origin.endswith(f"://{request.headers.get(hdrs.HOST, '')}"):
+        host = request.headers.get(hdrs.HOST, "")
+        if origin not in {f"http://{host}", f"https://{host}"}:
             self._tell("foreign_page", request.remote or "unknown", 1)
             raise Refusal("forbidden", "pages of other sites may not change anything here")
 

@@ -4,7 +4,7 @@ Decides what of a record reaches the leader and what comes back. Leases, joins a
 leader's; this module must not know when an incarnation is over.
 """
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -26,6 +26,7 @@ from coordinator.core.load import ProcessSignals
 from coordinator.core.namespace import ExecutorView, NamespaceState
 from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorStatus
 
+_ELSEWHERE: Final = "the token is limited to executors on other hosts"
 LABEL_NAME_BYTES_MAX = 128
 LABEL_VALUE_BYTES_MAX = 1024
 
@@ -35,6 +36,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
     desk, body = call.desk, call.body
     received_at = desk.clock.monotonic()
     name = call.namespace_name
+    _check_host(call, body)
     beat = Beat(
         executor=call.executor,
         incarnation=body.incarnation,
@@ -62,6 +64,27 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
             not_renewed=answer.not_renewed,
         )
     )
+
+
+def _check_host(call: Call[Any], told: HeartbeatRequest) -> None:
+    """Who is limited to hosts says that it is on one, and takes no name from another host."""
+    hosts = call.caller.hosts
+    if not hosts:
+        return
+    state = call.desk.replica.state.namespaces.get(call.namespace_name)
+    record = None if state is None else state.executors.get(call.executor)
+    if not hosts.admits(told.host) or (record and not hosts.admits(record.profile.host)):
+        raise Refusal("forbidden", _ELSEWHERE)
+
+
+def _check_incarnations_host(call: Call[Any], namespace: NamespaceState, incarnation: str) -> None:
+    """The same for what is said of an incarnation; who knows one that is over was it."""
+    hosts = call.caller.hosts
+    if not hosts or (call.executor, incarnation) in namespace.closed:
+        return
+    record = namespace.executors.get(call.executor)
+    if record is None or not hosts.admits(record.profile.host):
+        raise Refusal("forbidden", _ELSEWHERE)
 
 
 def _profile(body: HeartbeatRequest) -> ExecutorProfile:
@@ -98,6 +121,7 @@ async def assignments(call: Call[None]) -> web.Response:
     if not incarnation:
         raise invalid("incarnation", "is missing")
     namespace = call.placed(call.namespace)
+    _check_incarnations_host(call, namespace, incarnation)
     name = namespace.info.name
     cursor = call.cursor
     if cursor is not None:
@@ -146,9 +170,10 @@ def _over(executor: str, incarnation: str, cause: CloseCause) -> Refusal:
 
 async def acks(call: Call[AcksRequest]) -> web.Response:
     """Take an executor's word for what it has finished."""
-    body = call.body
+    body, namespace = call.body, call.namespace
+    _check_incarnations_host(call, namespace, body.incarnation)
     command = Acknowledge(
-        namespace=call.namespace.info.name,
+        namespace=namespace.info.name,
         executor=call.executor,
         incarnation=body.incarnation,
         released=tuple(Claim(claim.key, claim.epoch) for claim in body.released),
@@ -168,6 +193,7 @@ async def deregister(call: Call[None]) -> web.Response:
     if not incarnation:
         raise invalid("incarnation", "is missing")
     namespace = call.namespace
+    _check_incarnations_host(call, namespace, incarnation)
     if namespace.closed.get((executor, incarnation)) is not CloseCause.LEFT:
         outcome = await call.desk.leader.leave(namespace.info.name, executor, incarnation)
         if isinstance(outcome, Refused):

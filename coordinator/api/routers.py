@@ -15,6 +15,7 @@ from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.problems import Refusal, invalid, refused
 from coordinator.api.query import boolean
 from coordinator.api.records import NextOwner, OwnerAnswer
+from coordinator.api.rights import Right
 from coordinator.core.commands import Refused
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.routing import is_routable
@@ -69,7 +70,10 @@ async def _settled(
     """The shard with its owner, once it has one; on the leader only, others ask it."""
     name = namespace.info.name
     is_open = namespace.info.kind is NamespaceKind.OPEN
-    may_create = boolean(call.query, "create", default=is_open)
+    has_right = call.caller.may(Right.CREATE)
+    may_create = boolean(call.query, "create", default=is_open and has_right)
+    if may_create and not has_right:
+        raise Refusal("forbidden", f"this needs the right {Right.CREATE.value!r}")
     shard = namespace.shards.get(key)
     if shard is not None and shard.fate is Fate.PARKED:
         raise Refusal("shard_parked", f"shard {key!r} is parked: {shard.note or 'no reason given'}")

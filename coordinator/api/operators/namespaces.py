@@ -47,10 +47,10 @@ async def create(call: Call[NamespaceRequest]) -> web.Response:
 
 
 async def list_all(call: Call[None]) -> web.Response:
-    """Every namespace."""
-    cluster_id = call.desk.cluster_id
+    """Every namespace that the caller may see."""
+    cluster_id, may_see = call.desk.cluster_id, call.caller.namespaces.admits
     namespaces = call.desk.replica.state.namespaces
-    views = [_view(namespaces[name], cluster_id) for name in sorted(namespaces)]
+    views = [_view(namespaces[name], cluster_id) for name in sorted(namespaces) if may_see(name)]
     return call.answer(NamespacesAnswer(namespaces=views))
 
 

@@ -1,0 +1,45 @@
+"""Roles, rights and limits, as names alone decide."""
+
+import pytest
+
+from coordinator.api.rights import ANYBODY, GRANTS, NOBODY, Caller, Right, Role, Scope, why_not
+from coordinator.api.routes import ROUTES
+
+
+def test_every_right_is_somebodys_and_nobody_has_any_but_the_open_one():
+    assert set().union(*GRANTS.values()) == set(Right)
+    assert {right for right in Right if ANYBODY.may(right)} == set(Right)
+    for route in ROUTES:
+        fault = why_not(
+            NOBODY, route.right, namespace="mine", executor=None, is_narrowed=route.is_narrowed
+        )
+        assert (fault is None) is (route.right is Right.OPEN), route.path
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "admits"),
+    [
+        ((), "anything", True),
+        (("orders",), "orders", True),
+        (("orders",), "orders-2", False),
+        (("orders-*",), "orders-2", True),
+        (("orders-*",), "orders", False),
+        (("orders-*",), "Orders-2", False),
+        (("a", "b*"), "bc", True),
+        (("",), "", True),
+        (("",), "a", False),
+    ],
+)
+def test_a_limit_is_a_name_or_a_beginning(patterns: tuple[str, ...], name: str, *, admits: bool):
+    assert Scope(patterns).admits(name) is admits
+
+
+def test_a_limit_to_executors_is_one_of_speaking_for_them():
+    one = Caller("one", Role.EXECUTOR, executors=Scope(("e-*",)))
+
+    def fault(right: Right, executor: str) -> str | None:
+        return why_not(one, right, namespace="n", executor=executor, is_narrowed=False)
+
+    assert fault(Right.REPORT, "e-1") is None
+    assert fault(Right.REPORT, "f-1") == "the right 'report' is limited to other executors"
+    assert fault(Right.FOLLOW, "f-1") == "the right 'follow' is limited to other executors"
