@@ -39,6 +39,7 @@ from coordinator.core.types import (
     ShardState,
 )
 from coordinator.leader import LeaderLoop
+from coordinator.meters import Meters
 from coordinator.replica import Replica
 
 PROMISES_S: Final = {
@@ -74,6 +75,7 @@ class Alone:
     state: ClusterState
     on_leadership: Callable[[bool, int], None] = lambda _is_leader, _term: None
     waiting: list[Callable[[], None]] = field(default_factory=list)
+    meters: Meters = field(default_factory=Meters)
     moves: int = 0
 
     @property

@@ -28,8 +28,8 @@ STRANGERS_MAX: Final = 300_000
 """Objects aside that cannot be records: at 100 bytes each, some 30 MB of what may be garbage."""
 PER_WRITE: Final = 4
 """A record, its event and their places in the rings: what is written later pushes them out."""
-PER_SHARD: Final = 2
-"""A shard's record, and on the leader its load."""
+PER_SHARD: Final = 1
+"""A shard's record. Its load is a number among numbers, which no collection looks at."""
 
 
 def spare_the_loop() -> None:

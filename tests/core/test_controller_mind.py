@@ -201,6 +201,25 @@ def test_a_load_reported_for_someone_elses_shard_is_ignored() -> None:
     assert mind.loads.smoothed("1") is None
 
 
+def test_a_shard_that_was_moved_is_astray_at_its_former_owner_in_the_same_report_as_ever() -> None:
+    state = fleet(2, 2)
+    mind = begun(state)
+    moved = min(space(state).owned("e1"))
+    same = {key: Held(1, 1.0) for key in space(state).owned("e1")}
+    for number in range(3):
+        mind.hear(space(state), beat("e1", number, shards=same, received_at=NOW + number))
+    assert mind.steady == {"e1": space(state).assignments_revision("e1")}
+    start(state, moved, "e2")
+    release(state, moved)
+    assert moved not in space(state).owned("e1")
+    before = mind.loads.entries([moved])
+    mind.hear(space(state), beat("e1", 4, shards=same, received_at=NOW + 4))
+    assert mind.loads.entries([moved]) == before
+    assert len(mind.strays) == 1
+    mind.hear(space(state), beat("e1", 5, shards=same, received_at=NOW + 5))
+    assert mind.loads.entries([moved]) == before
+
+
 def test_saturation_signals_are_kept_until_the_executor_is_gone() -> None:
     state = fleet(1, 1)
     mind = begun(state)

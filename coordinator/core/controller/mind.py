@@ -5,12 +5,13 @@ mind and grants everyone a full lease before it takes anything away. All times a
 seconds of the leader.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from coordinator.core.commands import AdoptClaims, Applied, CloseWindow, Reason, Refused
-from coordinator.core.controller.beats import Beat, Need, Verdict
+from coordinator.core.controller.beats import Beat, Held, Need, Verdict
 from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
 from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.decisions import DecisionBook, Inputs
@@ -65,6 +66,8 @@ class Mind:
     """Incarnations that said so: what ends them is no crash, whoever comes after them."""
     reported: dict[str, frozenset[str]] = field(default_factory=dict)
     """Keys in each executor's last report: only what was reported once can go missing."""
+    steady: dict[str, int] = field(default_factory=dict)
+    """The revision of each executor's set at which all that it reported was its own."""
     cooling_until: dict[str, float] = field(default_factory=dict)
     handoffs: dict[HandoffId, tuple[ShardState, float]] = field(default_factory=dict)
     """The state of each open handoff, and since when this leader knows of it: a warm-up and the
@@ -214,6 +217,8 @@ class Mind:
 
     def _fold(self, namespace: NamespaceState, beat: Beat) -> None:
         shards = beat.shards or {}
+        if self._is_folded_again(namespace, beat.executor, shards, beat.received_at):
+            return
         owned = namespace.owned(beat.executor)
         before = self.reported.get(beat.executor, frozenset())
         # A shard granted a moment ago is not in the report yet: that is no news, not a zero.
@@ -225,6 +230,22 @@ class Mind:
         is_known = len(loads) == len(shards) or namespace.info.window is not None
         astray = {} if is_known else {k: held for k, held in shards.items() if k not in owned}
         self.strays.hear(beat.executor, astray, beat.received_at)
+        if len(loads) == len(shards):
+            self.steady[beat.executor] = namespace.assignments_revision(beat.executor)
+        else:
+            self.steady.pop(beat.executor, None)
+
+    def _is_folded_again(
+        self, namespace: NamespaceState, executor: str, shards: Mapping[str, Held], at: float
+    ) -> bool:
+        """Take in a report of the same shards as the last one, all of which are still its own.
+
+        So nearly all are: nothing is missing, and nothing is astray.
+        """
+        if self.steady.get(executor) != namespace.assignments_revision(executor):
+            return False
+        loads = [held.load for held in shards.values()]
+        return self.loads.fold_again(executor, list(shards), loads, at)
 
     def stood_still(self, gap_s: float) -> None:
         """The leader could hear nobody for so long: it counts against no one."""
@@ -243,6 +264,7 @@ class Mind:
             self.first_join_at = now
         self.loads.restart(executor)
         self.reported.pop(executor, None)
+        self.steady.pop(executor, None)
         self.strays.forget(executor)
 
     def forget_executor(self, executor: str, incarnation: str) -> None:
@@ -253,6 +275,7 @@ class Mind:
         if executor not in self.leases:
             self.loads.restart(executor)
             self.reported.pop(executor, None)
+            self.steady.pop(executor, None)
             self.strays.forget(executor)
 
     def learn_claims(
