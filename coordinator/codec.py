@@ -7,13 +7,14 @@ written and read in slices. The core itself stays free of encodings.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
+from coordinator.core.balance_series import BalancePoint
 from coordinator.core.commands import (
     Applied,
     ClusterCommand,
@@ -173,7 +174,7 @@ class _Chunk(msgspec.Struct, frozen=True):
         before = saved.whole if self.is_whole else saved.coming
         chunks = (*(() if before is None else before.chunks), self.chunk)
         sweep = Sweep(self.at_ms, chunks)
-        return SavedLoads(sweep, saved.coming) if self.is_whole else SavedLoads(saved.whole, sweep)
+        return replace(saved, **{"whole" if self.is_whole else "coming": sweep})
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -203,6 +204,7 @@ _PARTS: Final[dict[str, Any]] = {
     "events": list[Event],
     "tenures": list[Tenure],
     "loads": _Chunk,
+    "past": list[BalancePoint],
     "shards": list[_ShardRow],
     "end": _End,
 }
@@ -257,6 +259,8 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
             if sweep is not None:
                 for chunk in sweep.chunks:
                     yield "loads", _Chunk(sweep.at_ms, is_whole, chunk)
+        for points in _slices(namespace.loads.past):
+            yield "past", points
         shards = map(_values_of_shard, namespace.shards)
         while rows := [*islice(shards, SLICE_RECORDS)]:
             yield "shards", rows
@@ -313,6 +317,9 @@ class _Reading:
                 self._namespace().loads = body.behind(self._namespace().loads)
             case "tenures":
                 self._namespace().tenures.load(map(self._tenure, body))
+            case "past":
+                saved = self._namespace().loads
+                self._namespace().loads = replace(saved, past=(*saved.past, *body))
             case "shards":
                 self._namespace().load(map(self._shard, body))
             case _:

@@ -24,6 +24,7 @@ from coordinator.codec import (
     read_snapshot,
 )
 from coordinator.core import commands as c
+from coordinator.core.balance_series import BalancePoint
 from coordinator.core.saved_loads import CHUNK_BYTES_MAX, SavedLoads, Sweep
 from coordinator.core.state import ClusterState
 from coordinator.core.types import Claim, Policy
@@ -190,15 +191,23 @@ def test_a_snapshot_comes_back_as_the_state_it_was_and_as_the_same_bytes() -> No
 def test_recorded_loads_come_back_whole_and_coming_each_chunk_in_a_part_of_its_own() -> None:
     state = fleet()
     chunks = [bytes([number]) * CHUNK_BYTES_MAX for number in range(3)]
+    point = BalancePoint(7, 2.0, 1.0, 0.5, 0.3, executors=4, static_hash=3.0)
     for number, (chunk, is_last) in enumerate(zip(chunks, (False, True, False), strict=True)):
         record = c.RecordLoads(
-            namespace=NS, sweep_ms=7, number=number % 2, chunk=chunk, is_last=is_last
+            namespace=NS,
+            sweep_ms=7,
+            number=number % 2,
+            chunk=chunk,
+            is_last=is_last,
+            point=point if is_last else None,
         )
         assert isinstance(state.apply(record), c.Applied)
     parts = [*encode_snapshot(state.image())]
     assert max(map(len, parts)) < CHUNK_BYTES_MAX + 100
     restored = decode_snapshot(parts).namespaces[NS].loads
-    assert restored == SavedLoads(Sweep(7, tuple(chunks[:2])), Sweep(7, tuple(chunks[2:])))
+    assert restored == SavedLoads(
+        Sweep(7, tuple(chunks[:2])), Sweep(7, tuple(chunks[2:])), past=(point,)
+    )
 
 
 def test_the_snapshot_of_nothing_is_a_snapshot() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.core.balance_series import BalancePoint
+
 CHUNK_BYTES: Final = 32 * 1024
 """Of names and figures before they are compressed: some 2,500 shards, packed or read in 4 ms."""
 
@@ -43,10 +45,12 @@ class Sweep:
 
 @dataclass(frozen=True, slots=True)
 class SavedLoads:
-    """The last whole sweep of a namespace, and the one that is coming in."""
+    """The last whole sweep of a namespace, the one that is coming in, and how even it has been."""
 
     whole: Sweep | None = None
     coming: Sweep | None = None
+    past: tuple[BalancePoint, ...] = ()
+    """One point of each sweep, oldest first."""
 
 
 def entry_bytes(key: str) -> int:

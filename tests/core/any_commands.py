@@ -12,6 +12,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from coordinator.core import commands as c
+from coordinator.core.balance_series import BalancePoint
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     Cause,
@@ -102,6 +103,7 @@ _POOLS: dict[str, Sequence[Any]] = {
     "number": (0, 0, 1, 2),
     "chunk": (b"", b"x"),
     "is_last": (False, True),
+    "point": (None, BalancePoint(1, 2.0, 1.0, 0.5, 0.3, 4), BalancePoint(2, 2.0, 1.0, 0.5, 0.3, 4)),
 }
 _EPOCHS = (PRESENT,) * 6 + (BEFORE, 7, 2**53)
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from coordinator.core.balance_series import BalancePoint
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLoads:
@@ -14,3 +16,5 @@ class RecordLoads:
     """From 0 on: a chunk counts only behind the one before it."""
     chunk: bytes
     is_last: bool
+    point: BalancePoint | None = None
+    """How even the fleet was, with the last chunk: pictures of it outlive the leader as well."""

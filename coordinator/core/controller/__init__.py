@@ -30,6 +30,7 @@ from coordinator.core.controller.owed import hold_until, plan_owed_moves, plan_v
 from coordinator.core.controller.poison import plan_poison
 from coordinator.core.controller.promises import plan_settlement, settlement_at
 from coordinator.core.controller.returns import next_return, plan_returns
+from coordinator.core.controller.sampling import take_sample
 from coordinator.core.controller.strays import plan_strays
 from coordinator.core.controller.tempo import unowned_count
 from coordinator.core.controller.window import plan_window, window_ends_at
@@ -86,6 +87,7 @@ class Controller:
                 mind.read_loads(namespace, now, at_ms)
                 wake_at = now
                 continue
+            take_sample(namespace, mind, now, at_ms)
             if not mind.is_at_work or not mind.is_calm(namespace, now):
                 planned = self._plan(namespace, mind, now, at_ms)
                 next_wake = self._next_wake(namespace, mind, now)
@@ -118,7 +120,7 @@ class Controller:
             or plan_vacancies(namespace, mind, now, at_ms)
             or plan_owed_moves(namespace, mind, now, at_ms)
             or plan_strays(namespace, mind, now, at_ms)
-            or mind.record.write(namespace, mind.loads, now, at_ms)
+            or mind.record.write(namespace, mind.loads, now, at_ms, mind.recent.newest)
             or plan_balance(namespace, mind, now, at_ms)
         )
 

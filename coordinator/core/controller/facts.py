@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.controller.balance import why_skipped
-from coordinator.core.controller.fleet import see
+from coordinator.core.controller.fleet import see, shares_of
 from coordinator.core.controller.mind import Mind, Pass
 from coordinator.core.controller.tallies import held_keys, moving_out
 from coordinator.core.load import ProcessSignals
@@ -15,7 +15,6 @@ from coordinator.core.planner import (
     Stack,
     Yardstick,
     best_possible,
-    fleet_figures,
     yardstick,
 )
 
@@ -95,24 +94,23 @@ def shard_facts(mind: Mind, key: str, now: float) -> ShardFacts:
 def balance_facts(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> BalanceFacts:
     """Of the whole namespace. Only executors that may be given shards count as room."""
     fleet = see(namespace, mind, now)
-    capacities = {seat.executor: seat.capacity for seat in fleet.seats if seat.is_open}
+    shares = shares_of(fleet)
+    capacities, loads = shares.open_rooms, shares.loads
     leaving = moving_out(namespace)
     keys = [key for e in fleet.loads for key in held_keys(namespace, e, leaving)]
     by_shard = {
         key: fleet.median if load is None else load
         for key, load in zip(keys, mind.loads.loads_of(keys), strict=True)
     }
-    loads = {e: load for e, load in fleet.loads.items() if e in capacities or load > 0}
     if len(by_shard) <= HASHED_MAX:
         stack = Stack.of(list(by_shard), list(by_shard.values()))
         mind.yardstick = yardstick([stack], capacities)
-    rooms = {seat.executor: seat.capacity for seat in fleet.seats if seat.executor in loads}
     return BalanceFacts(
-        figures=fleet_figures(loads, rooms),
+        figures=shares.figures,
         bound=best_possible(by_shard, list(capacities.values())),
         hashed=mind.yardstick,
         loads=loads,
-        capacities=rooms,
+        capacities=shares.rooms,
         skipped=why_skipped(namespace, mind, now, at_ms),
         last_pass=mind.last_pass,
         in_flight=len(namespace.in_flight),

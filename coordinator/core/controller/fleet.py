@@ -10,7 +10,7 @@ from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.newcomers import Filling, is_mixed, ramping
 from coordinator.core.controller.tallies import moving_out
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import Piece, Seat
+from coordinator.core.planner import FleetFigures, Piece, Seat, fleet_figures
 from coordinator.core.types import Executor, Shard
 
 
@@ -59,6 +59,27 @@ def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
         newest=frozenset(one.id for one in executors if newest and one.profile.version == newest),
         ramping=ramping(namespace, mind, now),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Who counts when it is said how even the load lies, and how even it is."""
+
+    loads: dict[str, float]
+    """Of those that may be given shards, and of those that have load."""
+    rooms: dict[str, float]
+    """Their capacities."""
+    open_rooms: dict[str, float]
+    """Capacities of those alone that may be given shards."""
+    figures: FleetFigures
+
+
+def shares_of(fleet: Fleet) -> Shares:
+    """One that may get nothing and holds nothing, as when it is drained, is no cold executor."""
+    open_rooms = {seat.executor: seat.capacity for seat in fleet.seats if seat.is_open}
+    loads = {e: load for e, load in fleet.loads.items() if e in open_rooms or load > 0}
+    rooms = {seat.executor: seat.capacity for seat in fleet.seats if seat.executor in loads}
+    return Shares(loads, rooms, open_rooms, fleet_figures(loads, rooms))
 
 
 def seat_of(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from coordinator.core.balance_series import BalancePoint
 from coordinator.core.commands import Command, RecordLoads
 from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
@@ -82,9 +83,14 @@ class LoadRecord:
         return self.reading is None and self.settled >= KNOWN_RATIO * owned
 
     def write(
-        self, namespace: NamespaceState, loads: LoadBook, now: float, at_ms: int
+        self,
+        namespace: NamespaceState,
+        loads: LoadBook,
+        now: float,
+        at_ms: int,
+        point: BalancePoint | None = None,
     ) -> list[Command]:
-        """The next chunk of this leader's sweep, if it is time for one."""
+        """The next chunk of this leader's sweep, if it is time for one; with the last the point."""
         if now < self.next_at:
             return []
         if self.sweep is None:
@@ -104,6 +110,7 @@ class LoadRecord:
                 number=self.number,
                 chunk=packed(loads.entries(keys)),
                 is_last=is_last,
+                point=point if is_last else None,
             )
         ]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+from coordinator.core.balance_series import RecentPoints
 from coordinator.core.commands import AdoptClaims, Applied, CloseWindow, Reason, Refused
 from coordinator.core.controller.beats import Beat, Held, Need, Verdict
 from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
@@ -101,6 +102,9 @@ class Mind:
     measured_at: float = -inf
     is_descending: bool = False
     """The last pass was cut short by a budget or a limit: the next one goes on from there."""
+    recent: RecentPoints = field(default_factory=RecentPoints)
+    """How even the fleet was, each few seconds."""
+    sampled_at: float = -inf
     moves_total: dict[str, int] = field(default_factory=dict)
     expirations_total: int = 0
     tempo: Tempo = field(default_factory=Tempo)

@@ -1,5 +1,6 @@
 """Chunks of recorded loads come in: one behind the other, and all of a sweep before it counts."""
 
+from coordinator.core.balance_series import extended
 from coordinator.core.commands import Applied, Outcome, Reason, RecordLoads, Refused
 from coordinator.core.draft import Draft
 from coordinator.core.saved_loads import CHUNK_BYTES_MAX, CHUNKS_MAX, SavedLoads, Sweep
@@ -22,7 +23,10 @@ def record(draft: Draft, command: RecordLoads) -> Outcome:
     if len(before) >= CHUNKS_MAX:
         return Refused(Reason.QUOTA_EXCEEDED, f"a sweep has at most {CHUNKS_MAX} chunks")
     sweep = Sweep(command.sweep_ms, (*before, command.chunk))
+    past = saved.past if command.point is None else extended(saved.past, command.point)
     draft.loads = (
-        SavedLoads(whole=sweep) if command.is_last else SavedLoads(saved.whole, coming=sweep)
+        SavedLoads(whole=sweep, past=past)
+        if command.is_last
+        else SavedLoads(saved.whole, coming=sweep, past=past)
     )
     return Applied(resource=name)
