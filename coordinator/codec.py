@@ -174,7 +174,7 @@ class _Chunk(msgspec.Struct, frozen=True):
         before = saved.whole if self.is_whole else saved.coming
         chunks = (*(() if before is None else before.chunks), self.chunk)
         sweep = Sweep(self.at_ms, chunks)
-        return replace(saved, **{"whole" if self.is_whole else "coming": sweep})
+        return replace(saved, whole=sweep) if self.is_whole else replace(saved, coming=sweep)
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -300,10 +300,8 @@ class _Reading:
                 )
             case "once":
                 self.once += [(row.key, row.digest, _recall(row)) for row in body]
-            case "moved":
-                self.moved += body
-            case "former":
-                self.former += body
+            case "moved" | "former":
+                getattr(self, tag).extend(body)
             case "namespace":
                 image = NamespaceImage(
                     *(body.info, body.revision, (), (), (), (), ()),
@@ -318,8 +316,7 @@ class _Reading:
             case "tenures":
                 self._namespace().tenures.load(map(self._tenure, body))
             case "past":
-                saved = self._namespace().loads
-                self._namespace().loads = replace(saved, past=(*saved.past, *body))
+                self._namespace().loads = self._namespace().loads.since(body)
             case "shards":
                 self._namespace().load(map(self._shard, body))
             case _:

@@ -10,6 +10,7 @@ from aiohttp import web
 from coordinator.api.call import Desk
 from coordinator.api.door import Door
 from coordinator.api.forward import Forwarder
+from coordinator.api.kept import KeptAnswers
 from coordinator.api.openapi import document
 from coordinator.api.route import HEARTBEAT_BYTES
 from coordinator.api.routes import ROUTES
@@ -53,6 +54,7 @@ def make_app(
         metrics=NodeMetrics(replica, leader, clock, settings.limits, waiters=lambda: polls.count),
         forecasts=Forecasts(clock),
         door=door,
+        kept=KeptAnswers(clock),
         openapi=_document(),
     )
     server = Server(desk)
@@ -68,7 +70,7 @@ def make_app(
             app.router.add_route(route.method, route.pattern, handler)
         if route.audience == "service":  # some load balancers ask by HEAD
             app.router.add_route("HEAD", route.pattern, handler)
-    app.router.add_route("*", "/{path:.*}", server.wrapped(unmatched(ROUTES), "none"))
+    app.router.add_route("*", "/{path:.*}", server.wrapped(unmatched(ROUTES, desk), "none"))
     app.on_shutdown.append(_release)
     app.cleanup_ctx.append(_pool)
     return app

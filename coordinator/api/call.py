@@ -17,6 +17,8 @@ from coordinator.api.cursor import Cursor, parse
 from coordinator.api.door import Door
 from coordinator.api.encoding import JSON, MSGPACK, encoded
 from coordinator.api.forward import CALLER_HEADER, Forwarder
+from coordinator.api.kept import KeptAnswers
+from coordinator.api.origins import nodes_of
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.rights import ANYBODY, Caller
 from coordinator.api.tables import Tables
@@ -49,6 +51,7 @@ class Desk:
     metrics: NodeMetrics
     forecasts: Forecasts
     door: Door
+    kept: KeptAnswers
     openapi: bytes
     """The document that describes this API."""
     tables: Tables = field(default_factory=Tables)
@@ -67,6 +70,12 @@ class Desk:
     def leader_url(self) -> str | None:
         """The API of the leader, as far as this node knows."""
         return self.replica.consensus.leader_api_url
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The origins of this cluster's nodes, as browsers write them."""
+        moved = {name: one.api for name, one in self.replica.state.moved.items()}
+        return nodes_of(self.settings.api_url, self.recent_status(), moved)
 
     def recent_status(self) -> Status:
         """The consensus status, at most `STATUS_AGE_S` old: it is shown, not decided on."""

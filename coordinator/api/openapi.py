@@ -39,6 +39,7 @@ _VARIABLES: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "node": ("A member's name.", {"minLength": 1}),
     "decision": ("A decision's id.", {"minLength": 1}),
     "reason": ("A problem's reason.", {"enum": list(PROBLEMS)}),
+    "asset": ("A file's name.", {"minLength": 1}),
 }
 """What stands for each variable of a path, and the schema of its texts."""
 _SCHEMES: Final[Mapping[str, Mapping[str, str]]] = {

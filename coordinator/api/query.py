@@ -6,6 +6,7 @@ Decides which texts are well formed. It must not know which route asks.
 import math
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -22,6 +23,13 @@ IDEMPOTENCY_KEY: Final = re.compile(r"[\x20-\x7e]{1,128}")
 WAIT_MAX_S: Final = 300.0
 """The longest long poll: proxies and NATs forget connections that are silent for longer."""
 
+INSTANT_PATTERN: Final = (
+    r"([1-9][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"T([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(\.[0-9]{1,9})?Z"
+)
+"""RFC 3339 in UTC, as every time that is answered."""
+
+_INSTANT: Final = re.compile(INSTANT_PATTERN)
 _BROKEN_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m)?")
 _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}
@@ -79,6 +87,19 @@ def duration_s(text: str, path: str, *, upper_s: float) -> float:
     if not math.isfinite(seconds) or seconds > upper_s:
         raise invalid(path, f"must be at most {upper_s:g} s")
     return seconds
+
+
+def instant_ms(text: str, path: str) -> int:
+    """Wall milliseconds of an RFC 3339 time in UTC, or a refusal.
+
+    Total over its pattern: the 30th of February is two days after its 28th.
+    """
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        raise invalid(path, f"{text[:40]!r} is no time such as 2026-11-30T12:00:00Z")
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    begun = datetime(year, month, 1, hour, minute, second, tzinfo=UTC) + timedelta(days=day - 1)
+    return round(begun.timestamp() * 1000) + int(float(f"0{found[7] or '.0'}") * 1000)
 
 
 def boolean(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:

@@ -6,7 +6,7 @@ paths come first, as the router tries them in turn, and the lines of one path st
 
 from typing import Final
 
-from coordinator.api import executors, routers, service
+from coordinator.api import dashboard, executors, routers, service
 from coordinator.api.operators.routes import OPERATOR_ROUTES
 from coordinator.api.parameters import (
     AFTER,
@@ -181,4 +181,28 @@ _SERVICE: Final = (
     ),
 )
 
-ROUTES: Final[tuple[Route, ...]] = (*_BUSIEST, *OPERATOR_ROUTES, *_SERVICE)
+_DASHBOARD: Final = (
+    Route(
+        method="GET",
+        path="/",
+        handler=dashboard.page,
+        audience="dashboard",
+        right=Right.OPEN,
+        summary="The dashboard, a page for browsers.",
+        content_type="text/html",
+        statuses=(200, 304),
+    ),
+    Route(
+        method="GET",
+        path=f"{dashboard.ASSETS}{{asset}}",
+        handler=dashboard.asset,
+        audience="dashboard",
+        right=Right.OPEN,
+        summary="A file of the dashboard: script, style or picture.",
+        content_type="*/*",
+        statuses=(200, 304),
+        reasons=("route_not_found",),
+    ),
+)
+
+ROUTES: Final[tuple[Route, ...]] = (*_BUSIEST, *OPERATOR_ROUTES, *_SERVICE, *_DASHBOARD)

@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 from coordinator.api.call import Call, Desk
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.forward import HOP_HEADER
+from coordinator.api.origins import may_read, preflight
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
 from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
 from coordinator.api.route import Leader, Parameter, Route
@@ -79,8 +80,9 @@ class Server:
                 response = self._problem(request_id, Refusal("internal", "see the node's log"))
             if response.status == STRANGER:
                 response.headers["X-Request-Id"] = request_id
+                self._let_read(request, response)
             elif not response.prepared:
-                self.sign(request_id, response)
+                self.sign(request, response)
             answered[name, response.status] += 1
             if "wait=" not in request.query_string:  # how long a poll waits says nothing
                 meters.took(name, monotonic() - began)
@@ -133,16 +135,25 @@ class Server:
 
         return serve
 
-    def sign(self, request_id: str, response: web.StreamResponse) -> None:
+    def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """The headers of every answer."""
         headers = response.headers
-        headers["X-Request-Id"] = request_id
+        headers["X-Request-Id"] = request[REQUEST_ID]
         cluster_id = self._desk.replica.state.cluster_id
         if cluster_id is not None:
             headers["X-Cluster-Id"] = cluster_id
         leader = self._desk.leader_url
         if leader is not None:
             headers["X-Leader"] = leader
+        self._let_read(request, response)
+
+    def _let_read(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Tell the browser of a page of this cluster that it may see the answer."""
+        origin = request.headers.get(hdrs.ORIGIN)
+        if origin is not None:
+            before = response.headers.get(hdrs.VARY)
+            response.headers[hdrs.VARY] = f"{before}, Origin" if before else "Origin"
+            response.headers.update(may_read(origin, self._desk.origins))
 
     def _problem(self, request_id: str, refusal: Refusal) -> web.Response:
         leader = None if refusal.kind.status == STRANGER else self._desk.leader_url
@@ -239,14 +250,17 @@ class Server:
             payload,
             request_id=request_id,
             wait_s=wait_s + request.get(TAKES_S, 0.0),
-            prepare=lambda response: self.sign(request_id, response),
+            prepare=lambda response: self.sign(request, response),
         )
 
 
-def unmatched(routes: Sequence[Route]) -> Handler:
-    """The handler of whatever no route takes: an unknown path, or a wrong method."""
+def unmatched(routes: Sequence[Route], desk: Desk) -> Handler:
+    """The handler of whatever no route takes: a browser's question, an unknown path or method."""
 
     async def refuse(request: web.Request) -> web.StreamResponse:
+        allowed_to = preflight(request, desk.origins)
+        if allowed_to is not None:
+            return allowed_to
         parts = request.rel_url.raw_path.split("/")
         allowed = sorted({route.method for route in routes if route.takes(parts)})
         if not allowed:

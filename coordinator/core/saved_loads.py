@@ -8,8 +8,8 @@ not know when sweeps are made.
 
 import struct
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from coordinator.core.balance_series import BalancePoint
@@ -51,6 +51,10 @@ class SavedLoads:
     coming: Sweep | None = None
     past: tuple[BalancePoint, ...] = ()
     """One point of each sweep, oldest first."""
+
+    def since(self, points: Iterable[BalancePoint]) -> "SavedLoads":
+        """The same with later points."""
+        return replace(self, past=(*self.past, *points))
 
 
 def entry_bytes(key: str) -> int:

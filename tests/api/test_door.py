@@ -51,13 +51,13 @@ def roles_of(route: Route) -> set[str]:
             return {"operator"}
         case "service", "GET" if route.path == "/metrics":
             return {"metrics", "viewer", "operator"}
-        case "service", "GET":
+        case "service" | "dashboard", "GET":
             return set(Role)
     raise AssertionError((route.method, route.path))
 
 
 def is_open(route: Route) -> bool:
-    return route.audience == "service" and route.path != "/metrics"
+    return route.audience in {"service", "dashboard"} and route.path != "/metrics"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -88,3 +88,29 @@ def test_choices_and_numbers_keep_to_their_bounds():
     for text in ("0", "4", "-1", "1.0", "x", "", "1" * 10):
         with pytest.raises(Refusal):
             query.whole({"n": text}, "n", default=1, lower=1, upper=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("1970-01-01T00:00:01Z", 1_000),
+        ("1970-01-01T00:00:00.25Z", 250),
+        ("2026-11-30T12:00:00.999999999Z", 1_796_040_000_999),
+        ("2026-02-30T00:00:00Z", 1_772_409_600_000),
+        ("9999-12-31T23:59:59Z", 253_402_300_799_000),
+    ],
+)
+def test_times_are_milliseconds(text: str, at_ms: int):
+    assert query.instant_ms(text, "since") == at_ms
+
+
+@given(st.from_regex(query.INSTANT_PATTERN, fullmatch=True))
+def test_every_time_of_the_documented_form_is_taken(text: str):
+    if text.isascii():
+        assert isinstance(query.instant_ms(text, "since"), int)
+
+
+@pytest.mark.parametrize("text", ["", "now", "2026-11-30", "2026-13-01T00:00:00Z", "1", "\u0661"])
+def test_other_times_are_refused(text: str):
+    with pytest.raises(Refusal):
+        query.instant_ms(text, "since")

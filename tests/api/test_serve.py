@@ -46,7 +46,7 @@ async def test_a_request_keeps_the_id_it_came_with_if_that_is_harmless(api: Call
 
 
 async def test_an_unknown_path_is_a_problem(api: Caller):
-    for path in ("/", "/v1", "/v1/namespaces/a/b/c", "/v1/namespaces/n/shards//owner"):
+    for path in ("/nowhere", "/v1", "/v1/namespaces/a/b/c", "/v1/namespaces/n/shards//owner"):
         answer = await api.get(path)
         assert (answer.status, answer.reason) == (404, "route_not_found")
 

@@ -72,22 +72,13 @@ def _shown(call: Call[Any]) -> web.Response:
 
 def _answer(namespace: NamespaceState, facts: BalanceFacts, at_ms: int) -> BalanceAnswer:
     figures, bound = facts.figures, facts.bound
-    paused = namespace.info.pause
-    if paused is not None and paused.until_ms is not None and paused.until_ms <= at_ms:
-        paused = None  # run out; the record stays until it is resumed or replaced
+    paused = pause_view(namespace, at_ms)
     plan = None if facts.last_pass is None else facts.last_pass.plan
     return BalanceAnswer(
         mode=namespace.info.policy.balancer.mode,
         paused=paused is not None,
         paused_reason="" if paused is None else paused.reason,
-        pause=None
-        if paused is None
-        else PauseView(
-            reason=paused.reason,
-            by=paused.by,
-            since=timestamp(paused.since_ms),
-            until=None if paused.until_ms is None else timestamp(paused.until_ms),
-        ),
+        pause=paused,
         executors=_shares(namespace, facts),
         hottest=figures.hottest_utilisation,
         hottest_executor=figures.hottest,
@@ -115,6 +106,19 @@ def _answer(namespace: NamespaceState, facts: BalanceFacts, at_ms: int) -> Balan
         in_flight=facts.in_flight,
         unmeasured=facts.unmeasured,
         moves=facts.moves_total,
+    )
+
+
+def pause_view(namespace: NamespaceState, at_ms: int) -> PauseView | None:
+    """The pause in force; one that has run out stays on record until resumed or replaced."""
+    paused = namespace.info.pause
+    if paused is None or (paused.until_ms is not None and paused.until_ms <= at_ms):
+        return None
+    return PauseView(
+        reason=paused.reason,
+        by=paused.by,
+        since=timestamp(paused.since_ms),
+        until=None if paused.until_ms is None else timestamp(paused.until_ms),
     )
 
 

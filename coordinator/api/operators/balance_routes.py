@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Final
 
-from coordinator.api.operators import balance, outlook
+from coordinator.api.operators import balance, outlook, pictures
 from coordinator.api.operators import outlook_records as told_of
+from coordinator.api.operators import picture_records as drawn
 from coordinator.api.operators import records as told
 from coordinator.api.operators.forms import order, read
 from coordinator.api.parameters import CONSISTENCY, MISSING, NS
+from coordinator.api.query import INSTANT_PATTERN
 from coordinator.api.rights import Right
 from coordinator.api.route import Leader, Parameter, Route
 
@@ -89,6 +91,25 @@ BALANCE_ROUTES: Final[tuple[Route, ...]] = (
         "What this leader's balancer did.",
         told_of.HistoryAnswer,
         leader=Leader.MUST,
+    ),
+    read(
+        f"{NS}/balance/placement",
+        pictures.placement,
+        "Where everything lies, in a bounded number of cells.",
+        drawn.PlacementAnswer,
+        leader=Leader.MUST,
+    ),
+    read(
+        f"{NS}/balance/series",
+        pictures.series,
+        "How even it has been: the last hour, and a point a minute of half a day.",
+        drawn.SeriesAnswer,
+        leader=Leader.BETTER,
+        parameters=(
+            Parameter(
+                "since", "Only points after this time, such as their `at`.", pattern=INSTANT_PATTERN
+            ),
+        ),
     ),
     read(
         f"{NS}/balance/decisions/{{decision}}",
