@@ -60,8 +60,8 @@ cover: setup ## branch coverage of the core; fails under 100 %
 	@$(BIN)/coverage run --source=coordinator/core -m pytest -q -m "not slow" tests/core
 	@$(BIN)/coverage report --fail-under=100
 
-rewrite: setup ## write the traces in tests/scenarios anew; review them as a diff
-	@REWRITE=1 $(BIN)/python -m pytest -q tests/scenarios
+rewrite: setup ## write the traces in tests/scenarios and the list of metrics anew; review them as a diff
+	@REWRITE=1 $(BIN)/python -m pytest -q tests/scenarios tests/metrics/test_reference.py
 
 build: setup ## wheel and sdist into dist/
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

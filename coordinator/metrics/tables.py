@@ -142,7 +142,7 @@ LEADER_COUNTERS: Final[Table] = {
         "Handoffs that are over, by whether the target got the shard",
         ("namespace", "outcome"),
     ),
-    "lease_expirations": ("Incarnations closed", _OF),
+    "lease_expirations": ("Executors that were lost: their leases ran out", _OF),
     "claims": ("Claims to shards from before, by what they came to", ("namespace", "outcome")),
     "shards_unowned_seconds": ("Seconds without an owner, of all shards together", _OF),
 }

@@ -369,6 +369,17 @@ def test_an_expiry_that_was_applied_is_counted_and_its_lease_forgotten() -> None
     assert controller.step(state, NOW + 10.3, AT_MS).wake_at > NOW + 10.3
 
 
+def test_an_executor_that_leaves_or_is_evicted_is_no_expiry() -> None:
+    state = fleet(3, 3)
+    controller = Controller(state, NOW)
+    mind = controller.mind(space(state), NOW)
+    for executor, cause in (("e1", CloseCause.LEFT), ("e2", CloseCause.EVICTED)):
+        command = close(executor, cause=cause)
+        controller.learn(command, state.apply(command), state, NOW + 1.0)
+        assert executor not in space(state).executors
+    assert mind.expirations_total == 0
+
+
 def test_an_inheritance_of_unknown_outcome_is_proposed_again_only_if_it_did_not_happen() -> None:
     state = fleet(1, 1)
     applied(state, join("e1", "e1-2"))

@@ -36,7 +36,7 @@ from coordinator.core.controller.tempo import unowned_count
 from coordinator.core.controller.window import plan_window, window_ends_at
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Namespace
+from coordinator.core.types import Cause, CloseCause, Namespace
 
 __all__ = ["Beat", "Controller", "Mind", "Need", "Pass", "Step", "Verdict"]
 
@@ -148,7 +148,7 @@ class Controller:
         match command:
             case CloseIncarnation():
                 if is_applied:
-                    mind.expirations_total += 1
+                    mind.expirations_total += command.cause is CloseCause.EXPIRED
                     mind.forget_executor(command.executor, command.incarnation)
                 elif outcome is not None:
                     mind.leases.reopen(command.executor, command.incarnation)
