@@ -14,9 +14,7 @@ def section(title: str, table: Table, ending: str = "") -> str:
         f"| `{PREFIX}{name}{ending}` | {', '.join(f'`{one}`' for one in labels)} | {text} |"
         for name, (text, labels) in table.items()
     ]
-    return "\n".join(
-        [f"\n## {title}\n", "| name | labels | what it says |", "|---|---|---|", *rows]
-    )
+    return "\n".join([f"## {title}\n", "| name | labels | what it says |", "|---|---|---|", *rows])
 
 
 def tables() -> str:
