@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster certs test lint types contracts format sim system bench fuzz cover rewrite build clean
+.PHONY: help setup demo cluster certs test lint types contracts format sim system bench fuzz fuzz-api cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ bench: setup ## writes beside stock PySyncObj and etcd; HTTP throughput; 30 lead
 fuzz: setup ## bytes from nowhere for a minute, guided by coverage (ARGS="--seconds N --json")
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python -m bench.fuzz $(ARGS)
+
+fuzz-api: setup ## 20,000 requests made from /openapi.json against three real nodes (ARGS="--cases N --json")
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@$(BIN)/python -m bench.fuzz_api $(ARGS)
 
 cover: setup ## branch coverage of the core; fails under 100 %
 	@$(BIN)/coverage run --source=coordinator/core -m pytest -q -m "not slow" tests/core

@@ -106,12 +106,20 @@ class LimitSettings(Struct, frozen=True, kw_only=True):
 
     connections: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     """Twice the waiters: each waiter is a connection, and others must still get in."""
+    connections_per_address: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """Half of all: one machine gone wild leaves the rest to the others. A proxy is one address."""
     watch_waiters: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     """Open long polls; measured: 8,000 of them see a change in under 0.5 s."""
     header_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 5.0
     """A caller that has not finished its first header by then is cut off."""
     body_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 10.0
     """16 MiB in ten seconds needs 13 Mbit/s; slower callers are cut off."""
+    answer_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 60.0
+    """A caller that has not read its answer by then is cut off: the routing table of a million
+    shards is 45 MB, which takes 6 Mbit/s."""
+    answer_bytes: Annotated[int, Meta(ge=1 << 20, le=1 << 36)] = 256 << 20
+    """Of large answers that are being read, each counted once however many read it: a few tables
+    of a million shards, while changes make new ones. Beyond, callers come back later (429)."""
     shutdown_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 3.0
     """How long a stopping node waits for requests in progress; long polls are released first."""
 

@@ -12,6 +12,7 @@ from coordinator.api.door import Door
 from coordinator.api.forward import Forwarder
 from coordinator.api.kept import KeptAnswers
 from coordinator.api.openapi import document
+from coordinator.api.outgoing import Outgoing
 from coordinator.api.route import HEARTBEAT_BYTES
 from coordinator.api.routes import ROUTES
 from coordinator.api.serve import Server, unmatched
@@ -56,6 +57,7 @@ def make_app(
         door=door,
         kept=KeptAnswers(clock),
         openapi=_document(),
+        outgoing=Outgoing(settings.limits.answer_bytes, settings.limits.answer_timeout_s),
     )
     server = Server(desk)
     app = web.Application(client_max_size=HEARTBEAT_BYTES)

@@ -19,6 +19,7 @@ from coordinator.api.encoding import JSON, MSGPACK, encoded
 from coordinator.api.forward import CALLER_HEADER, Forwarder
 from coordinator.api.kept import KeptAnswers
 from coordinator.api.origins import nodes_of
+from coordinator.api.outgoing import Outgoing
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.rights import ANYBODY, Caller
 from coordinator.api.tables import Tables
@@ -54,6 +55,7 @@ class Desk:
     kept: KeptAnswers
     openapi: bytes
     """The document that describes this API."""
+    outgoing: Outgoing
     tables: Tables = field(default_factory=Tables)
     _status: Status | None = None
     _status_at: float = 0.0
@@ -194,11 +196,15 @@ class Call(Generic[Body]):
         self, record: object, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> web.Response:
         """A record as JSON, or msgpack where the caller asked for it and the route offers it."""
-        return web.Response(
-            body=encoded(record, as_msgpack=self.is_msgpack),
-            status=status,
-            headers={"Content-Type": MSGPACK if self.is_msgpack else JSON, **(headers or {})},
+        return self.answer_bytes(
+            encoded(record, as_msgpack=self.is_msgpack),
+            status,
+            {"Content-Type": MSGPACK if self.is_msgpack else JSON, **(headers or {})},
         )
+
+    def answer_bytes(self, body: bytes, status: int, headers: Mapping[str, str]) -> web.Response:
+        """A body that is encoded already, however large and however slowly it is read."""
+        return self.desk.outgoing.answer(self.request, body, status, headers)
 
     def answer_read(self, record: object, namespace: NamespaceState) -> web.Response:
         """The same for a local read: it says how fresh it is."""

@@ -1,16 +1,18 @@
-"""The API's port: how many connections it takes and how long a caller may dawdle.
+"""The API's port: how many connections it takes, of whom, and how long a first header may take.
 
 Decides about connections only; it must not know what is asked over them.
 """
 
 import asyncio
+import ipaddress
 import os
 import socket
-from collections.abc import Callable
-from typing import Final, cast
+from collections import Counter
+from typing import Any, Final
 
 from aiohttp import web
 
+from coordinator.api.conversation import Conversation
 from coordinator.settings import LimitSettings
 
 BACKLOG: Final = 1024
@@ -18,17 +20,6 @@ BACKLOG: Final = 1024
 ACCEPTS_PER_TURN: Final = 16
 """Connections that one turn of the loop takes in. uvloop takes one, and a turn of a busy loop
 answers a request of everybody who is in: newcomers then wait for seconds behind them."""
-KEEPALIVE_S: Final = 75.0
-"""Idle connections live this long: longer than the longest heartbeat interval in use."""
-LINGER_S: Final = 2.0
-"""How long the rest of a refused body is still read, so that the caller sees the refusal."""
-HEADER_BYTES_MAX: Final = 64 << 10
-"""A first header larger than this is no header; aiohttp's own limits are far lower."""
-
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-    b"Connection: close\r\nContent-Length: 0\r\n\r\n"
-)
 
 
 class Listener:
@@ -40,13 +31,13 @@ class Listener:
             app,
             handler_cancellation=True,  # a caller that left frees its place among the waiters
             access_log=None,
-            keepalive_timeout=KEEPALIVE_S,
             shutdown_timeout=limits.shutdown_timeout_s,
-            lingering_time=LINGER_S,
-            auto_decompress=False,  # compressed bodies are refused, never unpacked
         )
         self._ports: list[asyncio.Server] = []
-        self._gates: set[_Gate] = set()
+        self._origins: dict[Conversation, str] = {}
+        self._by_origin: Counter[str] = Counter()
+        self._silent: dict[Conversation, None] = {}
+        """Those that have not asked anything yet, oldest first."""
 
     async def start(self, host: str, port: int) -> None:
         """Bind and serve; raises `OSError` when the address cannot be bound."""
@@ -65,90 +56,61 @@ class Listener:
         """Take no more connections, let requests in progress end within their time, then close."""
         for port in self._ports:
             port.close()
-        for gate in list(self._gates):
-            gate.shut()
+        for conversation in list(self._silent):
+            conversation.cut_off()
         await self._runner.cleanup()
 
     @property
     def count(self) -> int:
         """Open connections, those that have not asked anything yet included."""
-        server = self._runner.server
-        return 0 if server is None else len(server.connections) + len(self._gates)
+        return len(self._origins)
 
     def _accepted(self) -> asyncio.Protocol:
-        return _Gate(self._gates, self._admit, self._limits.header_timeout_s)
-
-    def _admit(self) -> web.RequestHandler | None:
-        """What will answer one more connection; None when there are too many.
-
-        Asked when a connection is made, not when it is accepted: many are accepted in one turn of
-        the loop, before the first of them is made.
-        """
         server = self._runner.server
         if server is None:
-            return None
+            raise RuntimeError("connections are taken between start and stop only")
+        return Conversation(server, self, self._limits)
+
+    def admit(self, conversation: Conversation, peer: Any) -> bool:
+        """Whether there is a place for one more connection; it is taken then.
+
+        Asked when a connection is made, not when it is accepted: many are accepted in one turn of
+        the loop, before the first of them is made. When there is no place, the oldest connection
+        that has yet to ask something makes room: who means to ask does so at once, and whoever
+        opens connections to shut others out does not.
+        """
+        origin = _origin(peer)
+        if self._by_origin[origin] >= self._limits.connections_per_address:
+            return False
         if self.count >= self._limits.connections:
-            return None
-        return server()
+            oldest = next(iter(self._silent), None)
+            if oldest is None:
+                return False
+            oldest.cut_off()
+            self.ended(oldest)
+        self._origins[conversation] = origin
+        self._by_origin[origin] += 1
+        self._silent[conversation] = None
+        return True
 
+    def asked(self, conversation: Conversation) -> None:
+        """It has asked something: it is no longer the first to go when places are short."""
+        self._silent.pop(conversation, None)
 
-class _Gate(asyncio.Protocol):
-    """Holds a new connection until its first header is complete, but not for long.
-
-    aiohttp itself waits for a header for as long as it keeps idle connections. A connection too
-    many is turned away here.
-    """
-
-    def __init__(
-        self,
-        gates: "set[_Gate]",
-        admit: Callable[[], web.RequestHandler | None],
-        timeout_s: float,
-    ) -> None:
-        self._gates = gates
-        self._admit = admit
-        self._timeout_s = timeout_s
-        self._received = bytearray()
-        self._handler: web.RequestHandler | None = None
-        self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-        self._handler = self._admit()
-        if self._handler is None:
-            self._transport.write(_FULL)
-            self._transport.close()
+    def ended(self, conversation: Conversation) -> None:
+        """Its place is free. Said again, it means nothing."""
+        origin = self._origins.pop(conversation, None)
+        if origin is None:
             return
-        self._gates.add(self)
-        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self.shut)
+        self._silent.pop(conversation, None)
+        self._by_origin[origin] -= 1
+        if not self._by_origin[origin]:
+            del self._by_origin[origin]
 
-    def data_received(self, data: bytes) -> None:
-        if self._handler is None:
-            return
-        self._received += data
-        if b"\r\n\r\n" in self._received or len(self._received) > HEADER_BYTES_MAX:
-            self._open()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        self._leave()
-
-    def shut(self) -> None:
-        """End a connection that has not asked anything yet."""
-        self._leave()
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _open(self) -> None:
-        self._leave()
-        if self._transport is None or self._handler is None:
-            return
-        self._transport.set_protocol(self._handler)
-        self._handler.connection_made(self._transport)
-        self._handler.data_received(bytes(self._received))
-
-    def _leave(self) -> None:
-        self._gates.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+def _origin(peer: Any) -> str:
+    """Whose connection it is: an address, or the network that one subscriber has of IPv6."""
+    host = peer[0] if isinstance(peer, tuple) else ""
+    if ":" not in host:
+        return host
+    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))

@@ -116,7 +116,7 @@ def _operation(route: Route, refs: Mapping[type, Any], routes: Sequence[Route]) 
     if route.body is not None:
         media = (JSON, MSGPACK) if route.has_msgpack else (JSON,)
         operation["requestBody"] = {
-            "required": not route.body_is_optional,
+            "required": not route.body_is_optional or _has_required_fields(route.body),
             "content": {kind: {"schema": refs[route.body]} for kind in media},
         }
     return operation
@@ -213,6 +213,10 @@ def _order_headers(route: Route) -> tuple[dict[str, Any], ...]:
         "schema": {"type": "string"},
     }
     return (key, version)
+
+
+def _has_required_fields(record: type) -> bool:
+    return any(field.required for field in msgspec.structs.fields(record))
 
 
 def _name(kind: type) -> str:

@@ -122,7 +122,7 @@ async def routing(call: Call[None]) -> web.Response:
     headers = {"Content-Type": media, "Vary": "Accept, Accept-Encoding"}
     if table.is_gzip:
         headers["Content-Encoding"] = "gzip"
-    return web.Response(body=table.body, headers=headers | call.freshness(namespace))
+    return call.answer_bytes(table.body, 200, headers | call.freshness(namespace))
 
 
 async def level_with(call: Call[Any], name: str, cursor: Cursor) -> NamespaceState:

@@ -41,12 +41,12 @@ async def leader(call: Call[None]) -> web.Response:
 async def metrics(call: Call[None]) -> web.Response:
     """The node's figures for Prometheus."""
     body, content_type = call.desk.metrics.render(call.request.headers.get("Accept", ""))
-    return web.Response(body=body, headers={"Content-Type": content_type})
+    return call.answer_bytes(body, 200, {"Content-Type": content_type})
 
 
 async def openapi(call: Call[None]) -> web.Response:
     """The document that describes this API."""
-    return web.Response(body=call.desk.openapi, headers={"Content-Type": JSON})
+    return call.answer_bytes(call.desk.openapi, 200, {"Content-Type": JSON})
 
 
 async def problem(call: Call[None]) -> web.Response:

@@ -22,6 +22,8 @@ OFF_LOOP_FROM_BYTES: Final = 64 << 10
 """gzip does about 100 MB/s at level 1: up to here it holds the loop for less than a millisecond."""
 KEPT_PER_REVISION_MAX: Final = 256
 """Distinct cursors that are answered from one encoding each; most readers share a few."""
+KEPT_BYTES_MAX: Final = 128 << 20
+"""Of all encodings before compression: two tables of a million shards and many changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Tables:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[str, dict[_Asked, Table | asyncio.Task[Table]]]] = {}
+        self._bytes = 0
+        """Encoded since everything was last forgotten: at least what is kept now."""
 
     async def encoded(
         self,
@@ -66,6 +70,11 @@ class Tables:
             if len(kept) >= KEPT_PER_REVISION_MAX:
                 kept.pop(next(iter(kept)))
             plain = encoded(_answer(namespace, cursor, after), as_msgpack=as_msgpack)
+            self._bytes += len(plain)
+            if self._bytes > KEPT_BYTES_MAX:
+                self._bytes = len(plain)
+                self._kept.clear()
+                self._kept[name] = (cursor, kept := {})
             table = kept[asked] = _finished(plain, as_gzip=as_gzip)
         # Shielded: many share it, and one of them leaving must not take it from the others.
         return table if isinstance(table, Table) else await asyncio.shield(table)

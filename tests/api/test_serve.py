@@ -1,11 +1,9 @@
 import asyncio
 import io
-import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
-import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
@@ -21,7 +19,6 @@ from coordinator.consensus import (
 )
 from coordinator.node import Node, StartError
 from tests.api.nodes import Answer, Caller, calling, ready, running, settings_of
-from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -276,37 +273,6 @@ async def test_a_caller_that_dawdles_over_its_body_is_refused(strict: Caller):
 async def test_what_is_no_http_is_answered_400_and_cut_off(strict: Caller, request_line: bytes):
     told = await Raw(strict.base).exchange(request_line)
     assert told.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400"))
-
-
-async def test_connections_beyond_the_limit_are_turned_away(strict: Caller):
-    port = int(strict.base.rpartition(":")[2])
-    # One after the other would do on a machine that never lets a header's time run out in between.
-    held = [socket.create_connection(("127.0.0.1", port), timeout=1) for _ in range(8)]
-    try:
-        for each in held:
-            each.setblocking(False)
-        receive = asyncio.get_running_loop().sock_recv
-        answers = await asyncio.gather(*(receive(each, 1000) for each in held))
-    finally:
-        for each in held:
-            each.close()
-    told = max(answers)  # those that had a place were cut off for saying nothing
-    assert told.startswith(b"HTTP/1.1 503")
-    assert b"Retry-After: 1" in told
-    await until_answered(lambda: strict.get("/livez"))
-
-
-async def until_answered(ask: Callable[[], Any]) -> None:
-    """Until places are free again."""
-
-    async def is_answered() -> bool:
-        try:
-            await ask()
-        except (aiohttp.ClientError, KeyError):
-            return False
-        return True
-
-    await until(is_answered)
 
 
 async def test_long_polls_beyond_the_limit_are_refused_and_places_are_freed(strict: Caller):

@@ -116,3 +116,16 @@ async def test_compression_happens_once_for_all(monkeypatch: pytest.MonkeyPatch,
     assert len({id(answer) for answer in answers}) == 1
     assert len(calls) == 1
     assert gzip.decompress(answers[0].body) == (await table(kept, namespace)).body
+
+
+async def test_what_is_kept_is_bounded_in_bytes_as_well(monkeypatch: pytest.MonkeyPatch):
+    names = [f"n{number}" for number in range(20)]
+    state = a_state(*names, shards=100)
+    size = len((await table(Tables(), state.namespaces["n0"])).body)
+    monkeypatch.setattr(tables, "KEPT_BYTES_MAX", 5 * size)
+    kept = Tables()
+    for name in names:
+        made = await table(kept, state.namespaces[name])
+        assert await table(kept, state.namespaces[name]) is made
+        held = [each for _, by_cursor in kept._kept.values() for each in by_cursor.values()]
+        assert sum(len(each.body) for each in held if isinstance(each, Table)) <= 5 * size + 99
