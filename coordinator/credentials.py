@@ -7,7 +7,7 @@ must not know requests.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from coordinator.api import ApiTls, TlsRefused, TokenBook, TokensRefused, read_book, read_tls
@@ -30,7 +30,7 @@ class Credentials:
         self.book = read_book(security.tokens_file) if security.tokens_file else None
         self.tls = read_tls(security)
         self.on_book: Callable[[TokenBook], None] = lambda _: None
-        self.on_tls: Callable[[ApiTls], None] = lambda _: None
+        self.on_tls: Callable[[ApiTls], Awaitable[None]] = _nothing
         self._asked = asyncio.Event()
 
     def refresh(self) -> None:
@@ -82,5 +82,9 @@ class Credentials:
             log.error("api_certificates_kept why=%r", str(refused))  # noqa: TRY400 - the same
             return
         self.tls = tls
-        self.on_tls(tls)
+        await self.on_tls(tls)
         log.info("api_certificates_read file=%s", self._security.api_certificate)
+
+
+async def _nothing(_: ApiTls) -> None:
+    """Nobody shows certificates yet."""

@@ -10,7 +10,15 @@ import logging
 import random
 from typing import ClassVar
 
-from coordinator.api import Door, Listener, TlsRefused, TokensRefused, make_app
+from coordinator.api import (
+    DESK,
+    ApiTls,
+    Door,
+    Listener,
+    TlsRefused,
+    TokensRefused,
+    make_app,
+)
 from coordinator.clock import Clock, SystemClock
 from coordinator.codec import FORMATS, Formats
 from coordinator.consensus import (
@@ -73,13 +81,16 @@ class Node:
             insecure=settings.security.insecure,
         )
         try:
+            self._credentials = Credentials(settings.security)
+        except (TlsRefused, TokensRefused) as error:
+            raise StartError(f"cannot start: {error}") from error
+        try:
             if former_id is not None:
                 go_on_alone(config, formats, former_id, clock, rng)
             self.consensus = self.consensus_type(
                 config, machine, rng=rng, monotonic=clock.monotonic
             )
-            self._credentials = Credentials(settings.security)
-        except (ConsensusError, TlsRefused, TokensRefused) as error:
+        except ConsensusError as error:
             raise StartError(f"cannot start: {error}") from error
         meters = Meters(clock.monotonic)
         self.replica = Replica(machine, self.consensus, Watches(), meters)
@@ -88,6 +99,9 @@ class Node:
         door = Door(settings, clock, self._credentials.book)
         self._credentials.on_book = door.exchange
         self.app = make_app(self.replica, leadership, settings, clock=clock, rng=rng, door=door)
+        self._forwarder = self.app[DESK].forwarder
+        self._forwarder.tls = self._credentials.tls.client
+        self._credentials.on_tls = self._renew
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(self.app, settings.limits)
         meters.connections = lambda: self._listener.count
@@ -98,7 +112,7 @@ class Node:
         self.fatal = asyncio.get_running_loop().create_future()
         self.consensus.on_fatal = self._fail
         try:
-            await self._listener.start(*self.settings.api_address)
+            await self._listener.start(*self.settings.api_address, self._credentials.tls.server)
             await self.consensus.start()
             self._watching = asyncio.create_task(self._credentials.watch())
         except (OSError, ConsensusError) as error:
@@ -110,6 +124,11 @@ class Node:
         log.critical("node_failed why=%s", what)
         if self.fatal is not None and not self.fatal.done():
             self.fatal.set_result(what)
+
+    async def _renew(self, tls: ApiTls) -> None:
+        self._forwarder.tls = tls.client
+        if tls.server is not None:
+            await self._listener.renew(tls.server)
 
     def reload(self) -> None:
         """Read certificates and tokens again, whether their files look changed or not."""

@@ -51,7 +51,7 @@ def make_app(
         settings=settings,
         clock=clock,
         polls=polls,
-        forwarder=Forwarder(settings.node.name),
+        forwarder=Forwarder(settings.node.name, is_secured=settings.api_url.startswith("https://")),
         metrics=NodeMetrics(replica, leader, clock, settings.limits, waiters=lambda: polls.count),
         forecasts=Forecasts(clock),
         door=door,

@@ -95,6 +95,10 @@ class Door:
         if caller is not admitted:
             self._check(caller, request, need)
 
+    def is_certified(self, request: web.Request) -> bool:
+        """Whether it is a certificate by which the caller is known."""
+        return self._book is not None and hdrs.AUTHORIZATION not in request.headers
+
     # -- who --------------------------------------------------------------------------------
 
     def _found(self, request: web.Request, book: TokenBook) -> Credential:

@@ -6,6 +6,7 @@ caller. It must not know what the request is about.
 
 import asyncio
 import io
+import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -53,8 +54,11 @@ _ANSWER_HEADERS: Final = (
 class Forwarder:
     """The one pool of connections to whichever node leads."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, *, is_secured: bool = False) -> None:
         self._node = node
+        self._is_secured = is_secured
+        self.tls: ssl.SSLContext | None = None
+        """Whom a leader's certificate has to be signed by; None asks the machine's own CAs."""
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -77,6 +81,9 @@ class Forwarder:
 
         `prepare` writes this node's own headers before an answer is streamed.
         """
+        if self._is_secured and not leader_url.startswith("https://"):
+            # What came by TLS, a token among it, is not sent on in the clear.
+            raise Refusal("no_leader", "the leader's API has no TLS, and this node's has")
         headers = {
             name: request.headers[name] for name in _REQUEST_HEADERS if name in request.headers
         }
@@ -94,6 +101,7 @@ class Forwarder:
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
+                ssl=self.tls or True,
             ) as answer:
                 return await _passed_on(request, answer, prepare)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as fault:

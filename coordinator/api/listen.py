@@ -7,7 +7,9 @@ import asyncio
 import ipaddress
 import os
 import socket
+import ssl
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Final
 
 from aiohttp import web
@@ -39,18 +41,44 @@ class Listener:
         self._silent: dict[Conversation, None] = {}
         """Those that have not asked anything yet, oldest first."""
 
-    async def start(self, host: str, port: int) -> None:
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Bind and serve; raises `OSError` when the address cannot be bound."""
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        first = await loop.create_server(self._accepted, host, port, backlog=BACKLOG)
+        first = await loop.create_server(
+            self._accepted, host, port, backlog=BACKLOG, **self._shaking(tls)
+        )
         self._ports.append(first)
-        for listening in first.sockets:
-            for _ in range(ACCEPTS_PER_TURN - 1):
+        await self._listen_too(first.sockets, ACCEPTS_PER_TURN - 1, tls)
+
+    async def renew(self, tls: ssl.SSLContext) -> None:
+        """Show another certificate to whoever connects from now on; nobody is cut off.
+
+        The port stays bound: its sockets are listened on anew before they are let go.
+        """
+        former, self._ports = self._ports, []
+        await self._listen_too(former[0].sockets, ACCEPTS_PER_TURN, tls)
+        for port in former:
+            port.close()
+
+    async def _listen_too(
+        self, sockets: Iterable[socket.socket], times: int, tls: ssl.SSLContext | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        for listening in sockets:
+            for _ in range(times):
                 twin = socket.socket(fileno=os.dup(listening.fileno()))
                 self._ports.append(
-                    await loop.create_server(self._accepted, sock=twin, backlog=BACKLOG)
+                    await loop.create_server(
+                        self._accepted, sock=twin, backlog=BACKLOG, **self._shaking(tls)
+                    )
                 )
+
+    def _shaking(self, tls: ssl.SSLContext | None) -> dict[str, Any]:
+        """How TLS begins. A handshake has as much time as a header."""
+        if tls is None:
+            return {}
+        return {"ssl": tls, "ssl_handshake_timeout": self._limits.header_timeout_s}
 
     async def stop(self) -> None:
         """Take no more connections, let requests in progress end within their time, then close."""

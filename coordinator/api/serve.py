@@ -241,6 +241,10 @@ class Server:
             return None
 
     async def _forward(self, request: web.Request, url: str, payload: bytes) -> web.StreamResponse:
+        if self._desk.door.is_certified(request):
+            # A token goes with the request, and the leader looks at it for itself. A certificate
+            # cannot: only whoever holds its key can show it, and no node's word stands for it.
+            raise Refusal("no_leader", "who shows a certificate asks the leader itself: X-Leader")
         request_id = request[REQUEST_ID]
         wait = request.query.get("wait")
         wait_s = duration_s(wait, "wait", upper_s=WAIT_MAX_S) if wait else 0.0

@@ -14,6 +14,7 @@ class Keys:
         self.path = folder / "tokens.toml"
         self.secrets: dict[str, str] = {}
         self._lines: dict[str, str] = {}
+        self.write()
         for label, fields in lines.items():
             self.add(label, **fields)
 

@@ -248,6 +248,43 @@ def test_a_raft_port_with_certificates_may_be_anywhere_and_the_api_may_not():
     )
 
 
+OFF_LOOPBACK = f'{MINIMAL}\n[api]\nbind = "10.0.0.1:7070"\n[security]\n'
+SHOWN = 'api_certificate = "api.pem"\napi_key = "api.key"'
+
+
+@pytest.mark.parametrize(
+    ("security", "lacking"),
+    [
+        ("", "security.tokens_file and security.api_certificate"),
+        ('tokens_file = "t"', "security.api_certificate"),
+        (SHOWN, "security.tokens_file"),
+    ],
+)
+def test_an_api_off_loopback_needs_tokens_and_a_certificate(security: str, lacking: str):
+    (fault,) = faults(OFF_LOOPBACK + security)
+    assert f"10.0.0.1 is not loopback and lacks {lacking}, so strangers" in fault
+    assert parse_settings(f"{OFF_LOOPBACK}{security}\ninsecure = true", {}).api.bind
+
+
+def test_an_api_with_tokens_and_a_certificate_may_be_anywhere_and_is_https():
+    settings = parse_settings(f'{OFF_LOOPBACK}{SHOWN}\ntokens_file = "t"', {})
+    assert settings.api_url == "https://10.0.0.1:7070"
+
+
+@pytest.mark.parametrize(
+    ("security", "told"),
+    [
+        ('api_key = "x"', "security.api_certificate: is missing: it goes with security.api_key"),
+        ('api_certificate = "x"', "security.api_key: is missing: it goes with"),
+        ('api_client_ca = "x"', "security.api_certificate: is missing: it goes with"),
+        ('api_client_ca = "x"', "security.tokens_file: is missing: it goes with"),
+        (f'{SHOWN}\n[api]\nadvertised_url = "http://h"', "api.advertised_url: must be https://"),
+    ],
+)
+def test_what_goes_together_on_the_api_is_whole(security: str, told: str):
+    assert any(one.startswith(told) for one in faults(f"{MINIMAL}\n[security]\n{security}"))
+
+
 @pytest.mark.parametrize(
     ("security", "told"),
     [

@@ -1,0 +1,208 @@
+"""TLS on the API: who is believed, what is shown once renewed, and the hop to a leader."""
+
+import asyncio
+import contextlib
+import shutil
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import uvloop
+
+from coordinator.node import Node, StartError
+from coordinator.settings import Settings, parse_settings
+from tests.api.keys import Keys
+from tests.api.nodes import free_ports, running
+from tests.consensus.certs import make_certs
+from tests.waiting import until
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
+
+BOTH_LOOPS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+Runner = Callable[[Any], None]
+
+
+def secured(folder: Path, count: int = 1, extra: str = "") -> list[Settings]:
+    """Nodes that are reached as https://localhost, with the tokens of `folder`."""
+    ports = free_ports(2 * count)
+    peers = ", ".join(f'n{at + 1} = "127.0.0.1:{ports[at]}"' for at in range(count))
+    return [
+        parse_settings(
+            f"""
+            [node]
+            name = "n{at + 1}"
+            peers = {{ {peers} }}
+            [api]
+            bind = "127.0.0.1:{ports[count + at]}"
+            advertised_url = "https://localhost:{ports[count + at]}"
+            [security]
+            tokens_file = "{folder}/tokens.toml"
+            api_certificate = "{folder}/localhost.pem"
+            api_key = "{folder}/localhost.key"
+            api_ca = "{folder}/ca.pem"
+            {extra}
+            [namespaces.jobs]
+            kind = "open"
+            """,
+            {},
+        )
+        for at in range(count)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_certs(tmp_path, "localhost")
+    return tmp_path
+
+
+@contextlib.asynccontextmanager
+async def believing(folder: Path, shown: str = "") -> AsyncIterator[aiohttp.ClientSession]:
+    """A caller that believes the folder's CA, and shows a certificate or none."""
+    context = ssl.create_default_context(cafile=folder / "ca.pem")
+    if shown:
+        context.load_cert_chain(folder / f"{shown}.pem", folder / f"{shown}.key")
+    connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        yield session
+
+
+async def settled(*nodes: Node) -> None:
+    await until(lambda: all("jobs" in node.replica.state.namespaces for node in nodes))
+
+
+@BOTH_LOOPS
+def test_a_port_with_a_certificate_is_tls_alone_and_shows_a_renewed_one(folder: Path, run: Runner):
+    keys = Keys(folder, boss={"role": "operator"})
+
+    async def asked(node: Node, session: aiohttp.ClientSession) -> int:
+        headers = keys.bearer("boss")
+        async with session.get(f"{node.settings.api_url}/v1/namespaces", headers=headers) as answer:
+            return answer.status
+
+    async def life() -> None:
+        async with running(*secured(folder)) as (node,), believing(folder) as session:
+            await settled(node)
+            assert await asked(node, session) == 200
+            port = node.settings.api_address[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            with contextlib.suppress(ConnectionResetError):
+                assert b"HTTP" not in await reader.read()
+            writer.close()
+            held, kept = await asyncio.open_connection(
+                "localhost", port, ssl=ssl.create_default_context(cafile=folder / "ca.pem")
+            )
+            ask = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
+            kept.write(ask + b"\r\n")
+            await held.readuntil(b"ok\n")
+            before = await asyncio.to_thread(serial, port)
+            make_certs(folder, "localhost")
+            node.reload()
+            await until(lambda: asyncio.to_thread(lambda: serial(port) != before))
+            assert await asked(node, session) == 200
+            kept.write(ask + b"Connection: close\r\n\r\n")
+            assert (await held.read()).startswith(b"HTTP/1.1 200"), "nobody is cut off"
+            kept.close()
+
+    def serial(port: int) -> str:
+        context = ssl.create_default_context(cafile=folder / "ca.pem")
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=20) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as shaken,
+        ):
+            assert shaken.version() == "TLSv1.3"
+            return str((shaken.getpeercert() or {})["serialNumber"])
+
+    run(life())
+
+
+@BOTH_LOOPS
+def test_a_certificate_that_the_file_names_needs_no_token(folder: Path, run: Runner):
+    make_certs(folder, "router.example", "nobody.example")
+    make_certs(folder / "foreign", "router.example")
+    keys = Keys(folder)
+    keys.path.write_text('[certificates]\n"router.example" = { role = "router" }\n')
+
+    async def status(url: str, shown: str, of: Path, method: str = "GET") -> int:
+        context = ssl.create_default_context(cafile=folder / "ca.pem")
+        if shown:
+            context.load_cert_chain(of / f"{shown}.pem", of / f"{shown}.key")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, ssl=context) as answer,
+        ):
+            return answer.status
+
+    async def life() -> None:
+        settings = secured(folder, extra=f'api_client_ca = "{folder}/ca.pem"')
+        async with running(*settings) as (node,):
+            await settled(node)
+            url = f"{node.settings.api_url}/v1/namespaces/jobs"
+            routing = f"{url}/routing"
+            assert await status(routing, "router.example", folder) == 503  # claims come first
+            assert await status(url, "router.example", folder) == 403
+            assert await status(routing, "nobody.example", folder) == 401
+            assert await status(routing, "", folder) == 401
+            with pytest.raises(aiohttp.ClientError):
+                await status(routing, "router.example", folder / "foreign")
+
+    run(life())
+
+
+def test_a_token_goes_with_the_request_to_the_leader_and_a_certificate_does_not(folder: Path):
+    make_certs(folder, "boss.example")
+    keys = Keys(folder, boss={"role": "operator"})
+    keys.path.write_text(
+        keys.path.read_text() + '[certificates]\n"boss.example" = { role = "operator" }\n'
+    )
+
+    async def life() -> None:
+        settings = secured(folder, 3, f'api_client_ca = "{folder}/ca.pem"')
+        async with running(*settings) as nodes, believing(folder, "boss.example") as session:
+            await settled(*nodes)
+            (leader,) = [node for node in nodes if node.leader.is_leading]
+            follower = next(node for node in nodes if node is not leader)
+            path = "/v1/namespaces/jobs/balance/pause"
+
+            async def order(node: Node, **headers: str) -> aiohttp.ClientResponse:
+                async with session.post(
+                    node.settings.api_url + path, json={}, headers=headers
+                ) as answer:
+                    await answer.read()
+                    return answer
+
+            def by() -> str:
+                return leader.replica.state.namespaces["jobs"].info.pause.by  # type: ignore[union-attr]
+
+            assert (await order(follower, **keys.bearer("boss"))).status == 200
+            assert by() == "boss"
+            refused = await order(follower)
+            assert refused.status == 503
+            assert refused.headers["X-Leader"] == leader.settings.api_url
+            assert (await order(leader)).status == 200
+            assert by() == "boss.example"
+
+    uvloop.run(life())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda folder: (folder / "localhost.key").chmod(0o640), "mode 0640"),
+        (lambda folder: (folder / "localhost.pem").write_text(""), "localhost.pem with"),
+        (lambda folder: (folder / "ca.pem").write_text(""), "it must hold a CA"),
+        (lambda folder: (folder / "localhost.key").unlink(), "cannot be read: No such file"),
+    ],
+)
+async def test_files_that_cannot_be_used_are_named(
+    folder: Path, spoil: Callable[[Path], object], told: str
+):
+    Keys(folder)
+    spoil(folder)
+    with pytest.raises(StartError, match=told):
+        Node(*secured(folder))
