@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import subprocess
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
@@ -11,6 +12,7 @@ from coordinator.clock import SystemClock
 from coordinator.metrics import PREFIX, series
 from coordinator.node import Node
 from tests.api.nodes import Caller, calling, ready, running, settings_of
+from tests.metrics.test_alerts import PROMTOOL, promtool
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -202,6 +204,18 @@ async def test_a_scrape_of_a_large_fleet_is_a_bounded_number_of_lines(
     assert len(text.splitlines()) - before < 200
     assert "kkkk" not in text
     assert "nowhere" not in text
+
+
+@promtool
+async def test_promtool_finds_nothing_to_say_of_a_scrape(api: Caller):
+    ns = await api.namespace("fixed", 2, balancer={"high_mark": 0.5})
+    await api.join(ns, "e1")
+    await api.owner(ns, "0")
+    body = (await api.get("/metrics")).raw
+    done = await asyncio.to_thread(
+        subprocess.run, [PROMTOOL, "check", "metrics"], input=body, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 async def test_followers_tell_what_they_know_and_nothing_of_what_only_the_leader_does():
