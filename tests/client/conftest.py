@@ -13,6 +13,7 @@ import pytest_asyncio
 
 from client import Operator
 from client.errors import ShardCoordinatorError
+from client.testing.virtual_time import VirtualTime
 from coordinator.node import Node
 from coordinator.settings import ApiSettings, NodeSettings, Settings
 from tests.windows import close_window
@@ -90,6 +91,14 @@ def interruptible():
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+async def virtual_time() -> AsyncIterator[VirtualTime]:
+    """Time of the test's loop that passes when nothing else is to be done, so waiting is free."""
+    taken = VirtualTime.shared(asyncio.get_running_loop(), limit_s=600.0)
+    yield taken
+    taken.give_back()
 
 
 def module_fixture(**options: Any) -> Any:

@@ -7,22 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from client import Executor
+from client.testing.virtual_time import VirtualTime
 from client.transport import Response, TransportFailed
 from tests.client.fleet import Diary
 
-INTERVAL_S = 0.01  # of real time: the loop's timers are real, only the lease's clock is not
+INTERVAL_S = 0.01
 TTL_S = 10.0
 CLUSTER = "c1"
 
 
 class Clock:
-    """The lease's clock: real time and what the test adds to it."""
+    """The lease's clock: the loop's time, virtual or not, and what the test adds to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, virtual_time: VirtualTime | None) -> None:
+        self._now = time.monotonic if virtual_time is None else virtual_time.now
         self._skipped_s = 0.0
 
     def __call__(self) -> float:
-        return time.monotonic() + self._skipped_s
+        return self._now() + self._skipped_s
 
     def skip(self, seconds: float) -> None:
         """Time passes that nobody noticed."""
@@ -37,8 +39,8 @@ def refusal(status: int, reason: str, **extra: Any) -> Response:
 class Seam:
     """Answers heartbeats, polls and acks from what the test sets."""
 
-    def __init__(self) -> None:
-        self.clock = Clock()
+    def __init__(self, virtual_time: VirtualTime | None = None) -> None:
+        self.clock = Clock(virtual_time)
         self.revision = 1
         self.duties: dict[str, tuple[int, str]] = {}
         self.ttl_s = TTL_S
@@ -55,6 +57,7 @@ class Seam:
         self.answer_acks: Response | None = None
         self.refuse_polls: Response | None = None
         self.polls_behind = 0  # so many polls are answered from before the lease was granted
+        self.answer_after_s = 0.0  # how long heartbeats are on their way back
         self.on_beat: Callable[[], object] = lambda: None
         self.changed = asyncio.Event()
 
@@ -84,6 +87,7 @@ class Seam:
             return self.answer_acks or self._ok({"cursor": self._cursor})
         self.beats.append(told)
         self.on_beat()
+        await asyncio.sleep(self.answer_after_s)
         if self.refuse_beats is not None:
             return self.refuse_beats
         answer = {

@@ -16,8 +16,8 @@ from tests.waiting import until
 
 
 @pytest.fixture
-async def seam():
-    one = Seam()
+async def seam(virtual_time):
+    one = Seam(virtual_time)
     one.assign(a=(5, "run"))
     return one
 

@@ -18,8 +18,8 @@ def diary():
 
 
 @pytest.fixture
-async def seam():
-    one = Seam()
+async def seam(virtual_time):
+    one = Seam(virtual_time)
     one.on_lease_loss = "continue"
     one.assign(a=(5, "run"))
     return one

@@ -1,5 +1,7 @@
 """Other nodes answer, which remember nothing: what an executor says to them, and what it obeys."""
 
+import asyncio
+
 import pytest
 
 from client import LeaseState
@@ -14,8 +16,8 @@ def diary():
 
 
 @pytest.fixture
-async def seam():
-    one = Seam()
+async def seam(virtual_time):
+    one = Seam(virtual_time)
     one.assign(a=(5, "run"), b=(6, "run"))
     return one
 
@@ -108,4 +110,5 @@ async def test_the_end_of_a_long_window_is_noticed_soon(seam, diary):
     async with seam.executor(diary) as executor:
         await until(lambda: len(seam.polls) > 30)
         seam.refuse_polls = None
-        await until(lambda: len(executor.running()) == 2, within_s=0.3)
+        async with asyncio.timeout(0.3):
+            await until(lambda: len(executor.running()) == 2)

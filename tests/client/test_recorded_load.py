@@ -19,8 +19,8 @@ class Hands:
 
 
 @pytest.fixture
-async def seam():
-    one = Seam()
+async def seam(virtual_time):
+    one = Seam(virtual_time)
     one.assign(a=(5, "run"), b=(6, "run"))
     return one
 

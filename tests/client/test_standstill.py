@@ -1,7 +1,6 @@
 """A loop that stood still: whoever wakes hears that the lease is lost before anything else."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -15,7 +14,8 @@ LEASE_S = 0.3
 class Log:
     """What user code was told, in order, and whether it might have acted at that moment."""
 
-    def __init__(self):
+    def __init__(self, stand_still):
+        self.stand_still = stand_still
         self.lines = []
         self.shards = {}
         self.states = []
@@ -36,14 +36,14 @@ class Log:
     def block(self):
         if self.blocks.is_set() and self.woken_at is None:
             assert any(one.may_act() for one in self.shards.values())
-            time.sleep(3 * LEASE_S)
+            self.stand_still(3 * LEASE_S)
             self.woken_at = len(self.lines)
             assert not any(one.may_act() for one in self.shards.values())
 
 
 @pytest.fixture
-async def seam():
-    one = Seam()
+async def seam(virtual_time):
+    one = Seam(virtual_time)
     one.ttl_s = LEASE_S
     one.assign(a=(5, "run"), b=(6, "run"))
     return one
@@ -66,8 +66,10 @@ def first_after_waking(log):
     return next(line for line in log.lines[log.woken_at :] if line != ("lease", "suspended"))
 
 
-async def test_a_callback_that_blocks_the_loop_forfeits_the_lease_and_hears_so_first(seam):
-    log = Log()
+async def test_a_callback_that_blocks_the_loop_forfeits_the_lease_and_hears_so_first(
+    seam, virtual_time
+):
+    log = Log(virtual_time.skip)
     async with executor(seam, log, max_concurrent_callbacks=4) as one:
         await until(lambda: len(one.running()) == 2)
         seam.assign(a=(5, "run"), b=(6, "run"), c=(7, "run"), d=(8, "run"), e=(9, "run"))
@@ -83,13 +85,15 @@ async def test_a_callback_that_blocks_the_loop_forfeits_the_lease_and_hears_so_f
         await until(lambda: len(one.running()) == 5)
 
 
-async def test_a_start_that_blocks_the_loop_past_the_lease_and_then_fails_is_tried_again(seam):
+async def test_a_start_that_blocks_the_loop_past_the_lease_and_then_fails_is_tried_again(
+    seam, virtual_time
+):
     states, tries = [], []
 
     async def start(shard):
         tries.append(shard.key)
         if len(tries) == 1:
-            time.sleep(3 * LEASE_S)  # noqa: ASYNC251 - the very fault
+            virtual_time.skip(3 * LEASE_S)
             raise OSError("the disk is slow, and then full")
 
     async with seam.executor(
@@ -101,8 +105,10 @@ async def test_a_start_that_blocks_the_loop_past_the_lease_and_then_fails_is_tri
 
 
 @pytest.mark.parametrize("what", ["stop", "loads"])
-async def test_no_other_kind_of_callback_comes_before_the_word_of_the_loss(seam, what):
-    log = Log()
+async def test_no_other_kind_of_callback_comes_before_the_word_of_the_loss(
+    seam, virtual_time, what
+):
+    log = Log(virtual_time.skip)
     asked = []
 
     def loads():
@@ -227,11 +233,13 @@ async def test_a_start_that_hangs_past_its_shards_own_lease_never_acts_again(sea
         hangs.set()
 
 
-async def test_a_start_that_blocks_for_a_lease_and_then_raises_costs_the_lease_and_no_more(seam):
+async def test_a_start_that_blocks_for_a_lease_and_then_raises_costs_the_lease_and_no_more(
+    seam, virtual_time
+):
     states, tried = [], []
 
     def stand_still():
-        time.sleep(3 * LEASE_S)
+        virtual_time.skip(3 * LEASE_S)
         raise ZeroDivisionError
 
     async def start(shard):
