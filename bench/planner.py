@@ -17,12 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from bench.rows import Bar, Row, lower_is_better, missed, progress, publish
 from bench.snapshots.meter import Meter
 from coordinator.core.commands import AbortHandoffs, Command, Outcome, StartHandoffs
-from coordinator.core.controller import Controller, Pass
+from coordinator.core.controller import Beat, Controller, Pass
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Aims, finished, plan_pass
@@ -97,6 +97,13 @@ class Alone:
         return outcome
 
 
+class Report(NamedTuple):
+    """A shard in a heartbeat."""
+
+    epoch: int
+    load: float
+
+
 @dataclass(slots=True)
 class Fleet:
     """A leader's state with loads that everybody has just reported."""
@@ -109,9 +116,20 @@ class Fleet:
         """Every executor's heartbeat."""
         mind = controller.mind(self.space, now)
         for executor in self.space.executors:
-            mind.leases.renew(executor, "1", self.space.info.policy.lease_ttl_s, now)
-            report = {key: self.loads[key] for key in self.space.owned(executor)}
-            mind.loads.fold(executor, report, report, now)
+            held = {key: Report(1, self.loads[key]) for key in self.space.owned(executor)}
+            mind.hear(
+                self.space,
+                Beat(
+                    executor=executor,
+                    incarnation="1",
+                    sequence=round(now * 1000),
+                    joining=False,
+                    profile=ExecutorProfile(),
+                    shards=held,
+                    received_at=now,
+                    at_ms=0,
+                ),
+            )
 
     def undo_moves(self) -> None:
         """Give every shard in handoff back to its owner, for the next round."""

@@ -10,6 +10,7 @@ numbers in arrays, written from one end to the other. Must not know where shards
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from math import expm1, inf, log1p
+from operator import truediv
 from typing import Final
 
 Mean = tuple[float, float, float]
@@ -54,9 +55,19 @@ class Run:
         """No window of any of them ended before; it may have ended later."""
         self.live = 0
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its shards still lie here."""
+        return self.live == len(self.keys)
+
+    @property
+    def means(self) -> "array[float]":
+        """The mean loads, beside the keys."""
+        return array("d", map(truediv, self.totals, self.weights))
+
     def is_of(self, keys: Sequence[str]) -> bool:
         """Whether it holds just these shards, in this order."""
-        return self.live == len(self.keys) and self.keys == keys
+        return self.is_whole and self.keys == keys
 
     def fold(self, loads: Iterable[float], kept: float, fresh: float, now: float) -> None:
         """A window of every shard, all of the same length."""

@@ -28,7 +28,7 @@ from coordinator.core.types import (
     ShardState,
     TargetKind,
 )
-from coordinator.core.view import ShardsView
+from coordinator.core.view import Follower, ShardsView
 
 if TYPE_CHECKING:
     from coordinator.core.draft import Draft
@@ -46,11 +46,11 @@ class NamespaceState:
     """The tables of one namespace. Read them freely; only `commit` writes."""
 
     __slots__ = (
+        "_followers",
         "_incoming",
         "_owned",
         "_reserved",
         "_set_revision",
-        "_views",
         "closed",
         "cordons",
         "drains",
@@ -94,7 +94,7 @@ class NamespaceState:
         self._incoming: dict[str, dict[str, None]] = {}
         self._reserved: dict[str, dict[str, None]] = {}
         self._set_revision: dict[str, int] = {}
-        self._views: WeakSet[ShardsView] = WeakSet()
+        self._followers: WeakSet[Follower] = WeakSet()
 
     # -- reading -------------------------------------------------------------------------
 
@@ -211,17 +211,14 @@ class NamespaceState:
 
     def tables(self) -> list[Mapping[str, object]]:
         """The tables that may be large."""
-        return [
-            *self.shards.parts,
-            *self.vacant.parts,
-            self.in_flight,
-            self.pinned,
-            self.expiring,
-            self.struck,
-            *self._owned.values(),
-            *self._incoming.values(),
-            *self._reserved.values(),
-        ]
+        flat = (self.in_flight, self.pinned, self.expiring, self.struck)
+        nested = (self._owned, self._incoming, self._reserved)
+        of_each = (keys for by_executor in nested for keys in by_executor.values())
+        return [*self.shards.parts, *self.vacant.parts, *flat, *of_each]
+
+    def follow(self, follower: Follower) -> None:
+        """Tell it of each shard before that changes, for as long as anybody else holds it."""
+        self._followers.add(follower)
 
     # -- changing ------------------------------------------------------------------------
 
@@ -259,12 +256,12 @@ class NamespaceState:
         """Write shards; gives the executors whose sets change. Counts drained shards."""
         touched: dict[str, None] = {}
         left: dict[Target, int] = {}
-        views = tuple(self._views)
+        followers = tuple(self._followers)
         for key, shard in draft.shards.items():
             old = self.shards.get(key)
             self.tenures.note(key, old, shard, draft.at_ms)
-            for view in views:
-                view.keep(key, old, goes=shard is None)
+            for follower in followers:
+                follower.keep(key, old, shard)
             if duty(old) != duty(shard):
                 touched.update(dict.fromkeys((*parties(old), *parties(shard))))
             if old is not None:
@@ -333,7 +330,7 @@ class NamespaceState:
     def view(self) -> NamespaceImage:
         """An image that is read in slices later; to make it takes as long with a million shards."""
         shards = ShardsView(self.shards)
-        self._views.add(shards)
+        self.follow(shards)
         return self._image(shards)
 
     def _image(self, shards: Iterable[Shard]) -> NamespaceImage:

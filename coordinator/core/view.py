@@ -4,9 +4,17 @@ Decides what is remembered for readers that are not through. Must not know what 
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from coordinator.core.table import PARTS, Table, part_of
 from coordinator.core.types import Shard
+
+
+class Follower(Protocol):
+    """What is told of each shard before it changes."""
+
+    def keep(self, key: str, was: Shard | None, becomes: Shard | None) -> None:
+        """What it was, and what it becomes; None stands for one that is new, or goes."""
 
 
 class ShardsView(Iterable[Shard]):
@@ -28,11 +36,11 @@ class ShardsView(Iterable[Shard]):
         self._names: list[tuple[str, ...] | None] = [None] * PARTS
         self._before: list[dict[str, Shard | None]] = [{} for _ in range(PARTS)]
 
-    def keep(self, key: str, was: Shard | None, *, goes: bool) -> None:
-        """The shard is about to change, or goes; `was` is None for a key that is new."""
+    def keep(self, key: str, was: Shard | None, becomes: Shard | None) -> None:
+        """The shard is about to change; None stands for one that is new, or goes."""
         part = part_of(key)
         if part >= self._reading:
-            if goes:
+            if becomes is None:
                 self._note_names(part)
             self._before[part].setdefault(key, was)
 

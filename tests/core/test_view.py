@@ -30,7 +30,7 @@ def test_a_view_shows_the_shards_of_its_moment_whenever_they_are_read(owners, ea
     assert [*view.shards] == []
 
 
-def test_two_views_show_two_moments():
+def test_two_followers_show_two_moments():
     state = fleet(2, 2)
     first = space(state).view()
     applied(state, park("0"))
@@ -43,6 +43,6 @@ def test_two_views_show_two_moments():
 def test_a_view_that_nobody_reads_any_more_is_told_nothing():
     state = fleet(2, 2)
     view = space(state).view()
-    assert len(space(state)._views) == 1
+    assert len(space(state)._followers) == 1
     del view
-    assert len(space(state)._views) == 0
+    assert len(space(state)._followers) == 0

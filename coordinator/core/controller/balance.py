@@ -46,8 +46,8 @@ T = TypeVar("T")
 STALE_RATIO_MAX: Final = 0.05
 """No voluntary moves while more of the shards than this are unmeasured or stale."""
 
-SLICE_WORK: Final = 8_000
-"""Shards looked at in one step, or as much: 1 to 3 ms, after which the loop has its turn. Small
+SLICE_WORK: Final = 5_000
+"""Shards looked at in one step, or as much: 1 to 2 ms, after which the loop has its turn. Small
 namespaces are done in one step."""
 
 

@@ -42,7 +42,7 @@ class Fleet:
 def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
     """The fleet as it will stand once the open handoffs are through."""
     leaving = moving_out(namespace)
-    tallies = mind.tallies.of_all(namespace, mind.loads, leaving)
+    tallies = mind.tallies.of_all(namespace, leaving)
     has_unmeasured = bool(namespace.vacant) or any(one.unmeasured for one in tallies.values())
     median = mind.loads.median() if has_unmeasured else 0.0
     executors = [record for _, record in sorted(namespace.executors.items())]

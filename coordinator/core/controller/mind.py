@@ -58,6 +58,10 @@ class Mind:
     next_pass_at: float
     claims: ClaimBook
     record: LoadRecord
+    steady: dict[str, int]
+    """The revision of each executor's set at which all that it reported was its own."""
+    tallies: Tallies
+    """What every executor holds."""
     failures: FailureBook = field(default_factory=FailureBook)
     crashes: CrashBook = field(default_factory=CrashBook)
     strays: StrayBook = field(default_factory=StrayBook)
@@ -67,8 +71,6 @@ class Mind:
     """Incarnations that said so: what ends them is no crash, whoever comes after them."""
     reported: dict[str, frozenset[str]] = field(default_factory=dict)
     """Keys in each executor's last report: only what was reported once can go missing."""
-    steady: dict[str, int] = field(default_factory=dict)
-    """The revision of each executor's set at which all that it reported was its own."""
     cooling_until: dict[str, float] = field(default_factory=dict)
     handoffs: dict[HandoffId, tuple[ShardState, float]] = field(default_factory=dict)
     """The state of each open handoff, and since when this leader knows of it: a warm-up and the
@@ -87,8 +89,6 @@ class Mind:
     """Since when this leader knows of each executor and incarnation whose shards are kept."""
     shortened: tuple[int, float] | None = None
     """The policy version under which leases were made shorter, and since when it is known."""
-    tallies: Tallies = field(default_factory=Tallies)
-    """What every executor holds, as counted last."""
     passing: Slices[Pass] | None = None
     """The balancing pass that is under way, a slice with each step."""
     measuring: Slices[Yardstick] | None = None
@@ -118,9 +118,11 @@ class Mind:
         """
         policy = namespace.info.policy
         balancer = policy.balancer
+        steady: dict[str, int] = {}
+        loads = LoadBook(balancer.smoothing_horizon_s, policy.heartbeat_interval_s)
         mind = cls(
             leases=LeaseBook(),
-            loads=LoadBook(balancer.smoothing_horizon_s, policy.heartbeat_interval_s),
+            loads=loads,
             budget=MoveBudget(balancer.move_budget_ratio, balancer.budget_window_s, now),
             began_at=now,
             first_join_at=now,
@@ -128,6 +130,8 @@ class Mind:
             next_pass_at=now + _hearing_s(namespace),
             claims=ClaimBook(now),
             record=LoadRecord.begin(namespace, now),
+            steady=steady,
+            tallies=Tallies(loads, steady),
         )
         known = [(e.id, e.incarnation) for e in namespace.executors.values()]
         known += [

@@ -75,7 +75,26 @@ class _Camera:
         self._revisions[executor] = namespace.assignments_revision(executor)
         if self._leaving[0] != namespace.revision:
             self._leaving = (namespace.revision, moving_out(namespace))
-        keys = held_keys(namespace, executor, self._leaving[1])
+        sheet = self._mind.tallies.sheet(namespace, executor, self._leaving[1])
+        if sheet is not None:
+            self._unmeasured[executor] = ()
+            self._stacks[executor] = Stack.of(sheet.keys, sheet.means)
+            self._fresh[executor] = (
+                len(sheet.keys)
+                if sheet.heard_at >= self._oldest
+                else self._mind.loads.heard_since(sheet.keys, self._oldest)
+            )
+            yield len(sheet.keys) // 2
+        else:
+            yield from self._look(executor)
+        record, leaving = namespace.executors.get(executor), self._leaving[1].get(executor, 0)
+        if record is not None:
+            self._seats[executor] = seat_of(namespace, self._mind, record, self._now, leaving)
+            yield _SEAT_WORK
+
+    def _look(self, executor: str) -> Slices[None]:
+        """Its shards one by one."""
+        keys = held_keys(self._namespace, executor, self._leaving[1])
         found: list[float] = []
         unmeasured: list[str] = []
         fresh = 0
@@ -92,10 +111,6 @@ class _Camera:
             _kept(keys), array("d", found), fsum(found), max(found, default=0.0)
         )
         self._fresh[executor] = fresh
-        record, leaving = namespace.executors.get(executor), self._leaving[1].get(executor, 0)
-        if record is not None:
-            self._seats[executor] = seat_of(namespace, self._mind, record, self._now, leaving)
-            yield _SEAT_WORK
 
     def _guessed(self, keys: list[str], unmeasured: list[str]) -> tuple[list[float], int]:
         """The same where some were never measured: those count as the median, and are noted."""

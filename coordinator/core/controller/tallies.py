@@ -1,16 +1,17 @@
-"""How much every executor holds, counted again only where something changed.
+"""How much every executor holds, counted as it changes.
 
-An executor that reports its loads, gains a shard or loses one is counted anew when next asked for;
-all others are known. Shards in handoff count where they are going, so an executor with one under
-way is counted each time. Must not know what the figures are for.
+A report counts its executor's shards anew; between reports each shard that changes hands is taken
+off one tally and added to another, so nothing is counted when somebody asks. Shards in handoff
+count where they are going. Must not know what the figures are for.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import fsum
 
-from coordinator.core.load import LoadBook
+from coordinator.core.load import LoadBook, Sheet
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,36 +23,84 @@ class Tally:
     """Of the measured ones."""
     unmeasured: int
 
+    def changed(self, load: float | None, by: int) -> "Tally":
+        """With one shard more, or less."""
+        if load is None:
+            return Tally(self.count + by, self.load, self.unmeasured + by)
+        # What was counted may have been measured again since: a little, until the next report.
+        return Tally(self.count + by, max(0.0, self.load + by * load), self.unmeasured)
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Tallies:
-    """The tallies of one namespace's executors."""
+    """The tallies of one namespace's executors. It follows the namespace's changes by itself."""
 
-    _known: dict[str, tuple[tuple[int, tuple[int, int]], Tally]] = field(default_factory=dict)
+    loads: LoadBook
+    steady: Mapping[str, int]
+    """The revision of each executor's set at which all that it reported was its own."""
+    _space: NamespaceState | None = None
+    _known: dict[str, tuple[tuple[int, int], Tally]] = field(default_factory=dict)
+    """By executor: which report it was counted with, and the tally as it is now."""
 
-    def of_all(
-        self, namespace: NamespaceState, loads: LoadBook, leaving: Mapping[str, int]
-    ) -> dict[str, Tally]:
+    def of_all(self, namespace: NamespaceState, leaving: Mapping[str, int]) -> dict[str, Tally]:
         """Of every executor, by id; `leaving` has those that give up a shard just now."""
+        if self._space is not namespace:
+            self._space = namespace
+            self._known.clear()
+            namespace.follow(self)
         for gone in [one for one in self._known if one not in namespace.executors]:
             del self._known[gone]
         return {
-            executor: self._of(namespace, loads, executor, leaving)
+            executor: self._of(namespace, executor, leaving)
             for executor in sorted(namespace.executors)
         }
 
-    def _of(
-        self, namespace: NamespaceState, loads: LoadBook, executor: str, leaving: Mapping[str, int]
-    ) -> Tally:
+    def keep(self, key: str, was: Shard | None, becomes: Shard | None) -> None:
+        """The shard is about to change; None stands for one that is new, or goes."""
+        source, target = _place(was), _place(becomes)
+        if source == target:
+            return
+        load = self.loads.smoothed(key)
+        for executor, by in ((source, -1), (target, 1)):
+            if executor in self._known:
+                stamp, tally = self._known[executor]
+                self._known[executor] = (stamp, tally.changed(load, by))
+
+    def sheet(
+        self, namespace: NamespaceState, executor: str, leaving: Mapping[str, int]
+    ) -> Sheet | None:
+        """What its last report came to, if that is just what it will hold."""
         if executor in leaving or namespace.incoming(executor):
-            self._known.pop(executor, None)
-            return _counted(loads, held_keys(namespace, executor, leaving))
-        stamp = (namespace.assignments_revision(executor), loads.version(executor))
+            return None
+        if self.steady.get(executor) != namespace.assignments_revision(executor):
+            return None
+        sheet = self.loads.sheet(executor)
+        is_all = sheet is not None and len(sheet.keys) == len(namespace.owned(executor))
+        return sheet if is_all else None
+
+    def _of(self, namespace: NamespaceState, executor: str, leaving: Mapping[str, int]) -> Tally:
+        stamp = self.loads.version(executor)
         known = self._known.get(executor)
         if known is None or known[0] != stamp:
-            known = (stamp, _counted(loads, list(namespace.owned(executor))))
+            known = (stamp, self._counted(namespace, executor, leaving))
             self._known[executor] = known
         return known[1]
+
+    def _counted(
+        self, namespace: NamespaceState, executor: str, leaving: Mapping[str, int]
+    ) -> Tally:
+        """All that it will hold, looked up only if its last report does not tell."""
+        sheet = self.sheet(namespace, executor, leaving)
+        if sheet is not None:
+            return Tally(len(sheet.keys), fsum(sheet.means), 0)
+        keys = held_keys(namespace, executor, leaving)
+        measured = [load for load in self.loads.loads_of(keys) if load is not None]
+        return Tally(len(keys), fsum(measured), len(keys) - len(measured))
+
+
+def _place(shard: Shard | None) -> str:
+    """Where it counts."""
+    return "" if shard is None else shard.target or shard.executor or ""
 
 
 def moving_out(namespace: NamespaceState) -> dict[str, int]:
@@ -73,8 +122,3 @@ def held_keys(namespace: NamespaceState, executor: str, leaving: Mapping[str, in
         *(key for key in namespace.owned(executor) if shards[key].target is None),
         *incoming,
     ]
-
-
-def _counted(loads: LoadBook, keys: list[str]) -> Tally:
-    measured = [load for load in loads.loads_of(keys) if load is not None]
-    return Tally(len(keys), fsum(measured), len(keys) - len(measured))
