@@ -1,5 +1,7 @@
 """The command `shard-coordinator --config FILE`: one node until SIGTERM or SIGINT.
 
+`shard-coordinator token new` makes a token instead (`token_command.py`).
+
 Exit status: 0 stopped as told, 1 the node failed or could not start, 2 wrong usage or settings.
 """
 
@@ -10,22 +12,28 @@ import sys
 import uvloop
 from msgspec.structs import replace
 
-from coordinator import __version__
+from coordinator import __version__, token_command
+from coordinator.api import TlsRefused, TokensRefused
+from coordinator.credentials import Credentials
 from coordinator.logs import set_up_logs
 from coordinator.process import Start, run
 from coordinator.settings import LogLevel, Settings, SettingsError, load_settings
 
 
 def main() -> None:
-    """Run a node."""
+    """Run a node, or make a token."""
+    if sys.argv[1:2] == ["token"]:
+        sys.exit(token_command.main(sys.argv[2:]))
     parser = argparse.ArgumentParser(
         prog="shard-coordinator",
-        description="One node of a Shard Coordinator cluster.",
+        description="One node of a Shard Coordinator cluster; `token new` makes tokens for it.",
         epilog="Every setting can be overridden by SHARD_COORDINATOR__SECTION__KEY.",
     )
     parser.add_argument("--config", required=True, metavar="FILE", help="TOML file; see configs/")
     parser.add_argument(
-        "--check", action="store_true", help="check the settings and exit: 0 good, 2 not"
+        "--check",
+        action="store_true",
+        help="check the settings, tokens and the API's certificates, and exit: 0 good, 2 not",
     )
     parser.add_argument(
         "--bootstrap",
@@ -60,7 +68,7 @@ def main() -> None:
             sys.stderr.write(f"{arguments.config}: {fault}\n")
         sys.exit(2)
     if arguments.check:
-        sys.exit(0)
+        sys.exit(_checked(settings))
     set_up_logs(settings.log.level, settings.log.format)
     start = Start(
         settings=settings,
@@ -69,6 +77,16 @@ def main() -> None:
         former_id=arguments.force_new_cluster,
     )
     sys.exit(uvloop.run(run(start)))
+
+
+def _checked(settings: Settings) -> int:
+    """2, with what is wrong, unless the files that the settings name can be used."""
+    try:
+        Credentials(settings.security)
+    except (TokensRefused, TlsRefused) as refused:
+        sys.stderr.write(f"shard-coordinator: {refused}\n")
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
