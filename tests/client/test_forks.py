@@ -10,6 +10,7 @@ FORKS = """
 import asyncio, os, sys
 sys.path.insert(0, ".")
 from tests.client.fleet import Diary
+from tests.waiting import until
 from tests.client.seam import Seam
 
 async def main():
@@ -87,7 +88,6 @@ async def main():
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 import sys
-from tests.waiting import until
 sys.exit(asyncio.run(main()))
 """
 

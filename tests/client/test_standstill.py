@@ -80,6 +80,7 @@ async def test_a_callback_that_blocks_the_loop_forfeits_the_lease_and_hears_so_f
         await until(lambda: ("stop", "b") in log.lines)
         # What was given and not yet begun when it blocked was not begun on waking either.
         lost_at = log.lines.index(("lease", "lost"))
+        await until(lambda: ("lease", "connected") in log.lines[lost_at:])
         back_at = log.lines.index(("lease", "connected"), lost_at)
         assert not [line for line in log.lines[lost_at:back_at] if line[0] == "start"]
         await until(lambda: len(one.running()) == 5)
