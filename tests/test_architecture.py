@@ -15,7 +15,7 @@ from msgspec import inspect as shapes
 
 from client import outlooks, protocol, views
 from coordinator.api import problems, records
-from coordinator.api.operators import news, nodes, outlook_records, shard_records
+from coordinator.api.operators import dry_run_records, news, nodes, outlook_records, shard_records
 from coordinator.api.operators import records as operators
 from coordinator.core import types
 
@@ -297,7 +297,7 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.MassFailureView, news.MassFailureView),
     (views.NodeView, nodes.NodeView),
     (views.ClusterView, nodes.ClusterAnswer),
-    (views.DryRunAnswer, operators.DryRunAnswer),
+    (views.DryRunAnswer, dry_run_records.DryRunAnswer),
 ]
 
 

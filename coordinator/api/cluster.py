@@ -5,6 +5,7 @@ from typing import Any
 from aiohttp import web
 
 from coordinator.api.call import Call
+from coordinator.api.operators.dry_run_records import DryRunAnswer
 from coordinator.api.operators.nodes import (
     ClusterAnswer,
     MemberRequest,
@@ -13,7 +14,6 @@ from coordinator.api.operators.nodes import (
 )
 from coordinator.api.operators.orders import ordered
 from coordinator.api.operators.outages import alarms_of
-from coordinator.api.operators.records import DryRunAnswer
 from coordinator.api.problems import Refusal, invalid
 from coordinator.api.query import boolean
 from coordinator.consensus import PeerStatus, Status, TransferFailed

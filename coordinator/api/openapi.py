@@ -11,7 +11,7 @@ import msgspec
 from coordinator import __version__
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.links import links_of
-from coordinator.api.operators.records import DryRunAnswer
+from coordinator.api.operators.dry_run_records import DryRunAnswer
 from coordinator.api.parameters import KEY_PATTERN
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
 from coordinator.api.query import EXECUTOR_ID, IDEMPOTENCY_KEY
@@ -37,6 +37,7 @@ _VARIABLES: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     ),
     "drain": ("A drain's id.", {"minLength": 1}),
     "node": ("A member's name.", {"minLength": 1}),
+    "event": ("An event's number.", {"pattern": "^[0-9]{1,16}$"}),
     "decision": ("A decision's id.", {"minLength": 1}),
     "reason": ("A problem's reason.", {"enum": list(PROBLEMS)}),
     "asset": ("A file's name.", {"minLength": 1}),

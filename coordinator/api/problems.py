@@ -67,6 +67,12 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
     "drain_not_found": ProblemKind(
         404, "No such drain", "It was ended by an undrain, or never existed."
     ),
+    "event_not_found": ProblemKind(
+        404,
+        "No such event",
+        "There never was one of this number, or it is not kept any more: of each namespace the"
+        " newest 4,096 are, and as many of the routine.",
+    ),
     "decision_not_found": ProblemKind(
         404,
         "No such decision",
@@ -87,6 +93,12 @@ PROBLEMS: Final[Mapping[str, ProblemKind]] = {
         409,
         "The present state does not allow this",
         "`detail` says which rule stands against it; look at the resource and decide again.",
+    ),
+    "would_overload": ProblemKind(
+        409,
+        "The others have no room for it",
+        "`detail` says who would be left and how much they would carry. Bring executors up first,"
+        ' or repeat the request with `"force": true` if it has to be.',
     ),
     "incarnation_closed": ProblemKind(
         409,

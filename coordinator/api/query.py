@@ -102,6 +102,12 @@ def instant_ms(text: str, path: str) -> int:
     return round(begun.timestamp() * 1000) + int(float(f"0{found[7] or '.0'}") * 1000)
 
 
+def moment_ms(query: Mapping[str, str], name: str) -> int | None:
+    """The same of a parameter; None when it is absent."""
+    text = query.get(name)
+    return None if text is None else instant_ms(text, name)
+
+
 def boolean(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:
     """A flag that is `true` or `false`; anything else is a refusal."""
     text = query.get(name)

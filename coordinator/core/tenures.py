@@ -73,20 +73,19 @@ class TenureRing:
         """All of them, for a snapshot."""
         return tuple(self._kept)
 
-    def owner_at(self, key: str, shard: Shard | None, info: Namespace, at_ms: int) -> Owned | None:
-        """Who owned a shard at a time; None for a name that no shard has or had.
+    def owner_at(self, shard: Shard, info: Namespace, at_ms: int) -> Owned:
+        """Who owned a shard, given by its present record, at a time.
 
-        `shard` is its present record. It takes as long as to look at the whole ring: 2 ms.
+        It takes as long as to look at the whole ring: 2 ms.
         """
-        tenures = [tenure for tenure in self._kept if tenure.key == key]
-        if not tenures and shard is None:
-            return None
+        tenures = [tenure for tenure in self._kept if tenure.key == shard.key]
         if self.forgotten_ms is None:
-            tenures.insert(0, Tenure(key, None, 0, info.created_at_ms))
-        elif not tenures and shard is not None:
+            tenures.insert(0, Tenure(shard.key, None, 0, info.created_at_ms))
+        elif not tenures:
             # What made it so fell out; it is so since then, or since before the last that did.
             owner = _owner(shard)
-            tenures = [Tenure(key, *owner, self.forgotten_ms if owner[1] == 0 else shard.since_ms)]
+            since_ms = shard.since_ms if owner[1] else self.forgotten_ms
+            tenures = [Tenure(shard.key, *owner, since_ms)]
         found: Owned | None = None
         for at, tenure in enumerate(tenures):
             if tenure.since_ms <= at_ms:

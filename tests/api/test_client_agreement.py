@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from client import calls, protocol, views
-from coordinator.api.operators.records import DryRunAnswer
+from coordinator.api.operators.dry_run_records import DryRunAnswer
 from coordinator.api.problems import Problem
 from coordinator.api.records import HeartbeatRequest
 from coordinator.api.route import Route

@@ -14,6 +14,8 @@ CONTRACT = {
     "shard_not_found": 404,
     "drain_not_found": 404,
     "decision_not_found": 404,
+    "event_not_found": 404,
+    "would_overload": 409,
     "namespace_exists": 409,
     "namespace_not_empty": 409,
     "conflict": 409,

@@ -5,7 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from coordinator.api.call import Call, timestamp
-from coordinator.api.operators.orders import ordered
+from coordinator.api.operators.orders import ordered, until_ms
 from coordinator.api.operators.records import (
     BalanceAnswer,
     DominantShard,
@@ -40,7 +40,7 @@ async def pause(call: Call[PauseRequest]) -> web.Response:
         reason=call.body.reason,
         by=call.by,
         at_ms=at_ms,
-        until_ms=None if expires_in_s is None else at_ms + round(expires_in_s * 1000),
+        until_ms=until_ms(at_ms, expires_in_s),
     )
     return await ordered(
         call, command, lambda _: _shown(call), would="make no voluntary moves until resumed"

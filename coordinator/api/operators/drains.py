@@ -67,6 +67,8 @@ def view(namespace: NamespaceState, drain: Drain) -> DrainView:
         reason=drain.reason,
         by=drain.by,
         since=timestamp(drain.since_ms),
+        until=None if drain.until_ms is None else timestamp(drain.until_ms),
+        finished_at=None if drain.finished_ms is None else timestamp(drain.finished_ms),
         state=state,
         shards_left=len(left),
         shards_moved=drain.moved,

@@ -13,10 +13,11 @@ from coordinator.api.call import Call, timestamp
 from coordinator.api.cursor import Cursor, Standing
 from coordinator.api.operators.news import EventsAnswer, EventView
 from coordinator.api.problems import invalid
-from coordinator.api.query import executor_id, shard_key, whole
+from coordinator.api.query import boolean, moment_ms, whole
 from coordinator.api.routers import level_with
 from coordinator.core.events import Event, EventKind, position_at, revision_of
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.types import TargetKind
 from coordinator.watches import EVENTS
 
 PAGE_DEFAULT: Final = 100
@@ -29,7 +30,7 @@ Filter = Callable[[Event], bool]
 
 async def list_all(call: Call[None]) -> web.Response:
     """A page of events: the newest without a cursor, else what came after it, once it comes."""
-    wanted = _filter(call)
+    wanted = _filter(call, call.namespace)
     limit = whole(call.query, "limit", default=PAGE_DEFAULT, lower=1, upper=PAGE_MAX)
     cursor = call.cursor
     if cursor is None:
@@ -48,20 +49,23 @@ async def list_all(call: Call[None]) -> web.Response:
     return _answer(call, namespace, found, limit, is_missed=is_missed)
 
 
-def _filter(call: Call[None]) -> Filter:
+def _filter(call: Call[None], namespace: NamespaceState) -> Filter:
     query = call.query
     kinds = _kinds(query.get("kind"))
-    shard, executor = query.get("shard"), query.get("executor")
-    if shard is not None:
-        shard_key(shard, "shard")
-    if executor is not None:
-        executor_id(executor)
+    shard, executor, host = query.get("shard"), query.get("executor"), query.get("host")
+    since_ms, until_ms = moment_ms(query, "since"), moment_ms(query, "until")
+    are_orders = boolean(query, "orders")
+    there = [one.id for one in namespace.covered((TargetKind.HOST, host))] if host else []
 
     def wanted(event: Event) -> bool:
         return (
             (not kinds or event.kind in kinds)
             and shard in (None, event.shard)
             and executor in (None, event.executor, event.target)
+            and (host in (None, event.host) or event.executor in there or event.target in there)
+            and (since_ms is None or event.at_ms >= since_ms)
+            and (until_ms is None or event.at_ms <= until_ms)
+            and (not are_orders or event.by != "")
         )
 
     return wanted
@@ -139,4 +143,6 @@ def event_view(event: Event) -> EventView:
         reason=event.reason,
         detail=event.detail,
         count=event.count,
+        undoes=event.undoes or None,
+        can_undo=event.former is not None,
     )

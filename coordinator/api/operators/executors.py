@@ -1,30 +1,27 @@
 """Executors as operators see them, and what may be ordered of them."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
 from coordinator.api.call import Call, timestamp
-from coordinator.api.operators.drains import drain_of, mint_drain_id
-from coordinator.api.operators.orders import ordered, sent
+from coordinator.api.operators.orders import sent
+from coordinator.api.operators.previews import emptied
 from coordinator.api.operators.records import (
+    DrainRequest,
     EvictRequest,
     ExecutorRecord,
     ExecutorsAnswer,
+    OrderRequest,
     ReasonRequest,
     ReturningExecutor,
 )
+from coordinator.api.operators.targets import TargetOrders, cordon_view
 from coordinator.api.problems import Refusal
 from coordinator.api.query import choice, executor_id
 from coordinator.api.records import ProcessSignals
-from coordinator.core.commands import (
-    EndCordon,
-    EndDrain,
-    EvictExecutor,
-    StartCordon,
-    StartDrain,
-)
+from coordinator.core.commands import EvictExecutor
 from coordinator.core.controller.facts import ExecutorFacts, executor_facts
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import Executor, ExecutorProfile, ExecutorStatus, ShardState, TargetKind
@@ -66,75 +63,6 @@ async def show(call: Call[None]) -> web.Response:
     return _shown(call)
 
 
-async def drain(call: Call[ReasonRequest]) -> web.Response:
-    """Move everything away by handoff and place nothing."""
-    namespace, executor = call.namespace, call.executor
-    command = StartDrain(
-        namespace=namespace.info.name,
-        id=mint_drain_id(),
-        kind=TargetKind.EXECUTOR,
-        target=executor,
-        reason=call.body.reason,
-        by=call.by,
-        at_ms=call.desk.clock.wall_ms(),
-    )
-    return await ordered(
-        call,
-        command,
-        lambda applied: drain_of(call, applied.resource),
-        would=f"hand over every shard of executor {executor} and place nothing on it",
-        shards=len(namespace.owned(executor)),
-    )
-
-
-async def undrain(call: Call[ReasonRequest]) -> web.Response:
-    """Let it be given shards again."""
-    command = EndDrain(
-        namespace=call.namespace.info.name,
-        kind=TargetKind.EXECUTOR,
-        target=call.executor,
-        reason=call.body.reason,
-        by=call.by,
-        at_ms=call.desk.clock.wall_ms(),
-    )
-    return await ordered(
-        call,
-        command,
-        lambda _: _shown(call),
-        would=f"end the drain of executor {call.executor}",
-    )
-
-
-async def cordon(call: Call[ReasonRequest]) -> web.Response:
-    """Place nothing on it and leave what is there."""
-    command = StartCordon(
-        namespace=call.namespace.info.name,
-        kind=TargetKind.EXECUTOR,
-        target=call.executor,
-        reason=call.body.reason,
-        by=call.by,
-        at_ms=call.desk.clock.wall_ms(),
-    )
-    return await ordered(
-        call, command, lambda _: _shown(call), would=f"place nothing on executor {call.executor}"
-    )
-
-
-async def uncordon(call: Call[ReasonRequest]) -> web.Response:
-    """Place on it again."""
-    command = EndCordon(
-        namespace=call.namespace.info.name,
-        kind=TargetKind.EXECUTOR,
-        target=call.executor,
-        reason=call.body.reason,
-        by=call.by,
-        at_ms=call.desk.clock.wall_ms(),
-    )
-    return await ordered(
-        call, command, lambda _: _shown(call), would=f"place on executor {call.executor} again"
-    )
-
-
 async def evict(call: Call[EvictRequest]) -> web.Response:
     """Close its incarnation now; its shards move when its lease has run out."""
     namespace, executor, force = call.namespace, call.executor, call.body.force
@@ -158,7 +86,7 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
         lambda _: _evicted(call, before, was_forced=force and record is not None),
         would=f"close the incarnation of executor {executor}"
         + (" and give its shards away at once" if force else ""),
-        shards=len(namespace.owned(executor)) + len(namespace.reserved(executor)),
+        effect=lambda: emptied(call, {executor}),
     )
 
 
@@ -245,7 +173,31 @@ def _record(
         else ProcessSignals(process.cpu_cores, process.event_loop_lag_s, process.backlog),
         joined_at=timestamp(executor.joined_at_ms),
         drain=None if drain_ is None else drain_.id,
+        cordon=cordon_view(namespace.cordon_of(executor)),
         leaving=profile.status is ExecutorStatus.LEAVING,
         back_within_s=namespace.return_window_s(executor) or None,
         evicted=executor.evicted,
     )
+
+
+_ORDERS: Final = TargetOrders(TargetKind.EXECUTOR, _shown)
+
+
+async def drain(call: Call[DrainRequest]) -> web.Response:
+    """Move everything away by handoff and place nothing."""
+    return await _ORDERS.drain(call)
+
+
+async def undrain(call: Call[ReasonRequest]) -> web.Response:
+    """Let it be given shards again."""
+    return await _ORDERS.undrain(call)
+
+
+async def cordon(call: Call[OrderRequest]) -> web.Response:
+    """Place nothing on it and leave what is there."""
+    return await _ORDERS.cordon(call)
+
+
+async def uncordon(call: Call[ReasonRequest]) -> web.Response:
+    """Place on it again."""
+    return await _ORDERS.uncordon(call)

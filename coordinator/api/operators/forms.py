@@ -5,7 +5,6 @@ Decides what all routes of one form share. It must not know single paths.
 
 from typing import Final
 
-from coordinator.api.operators import records as told
 from coordinator.api.parameters import CONSISTENCY, DRY_RUN, MISSING
 from coordinator.api.rights import Right
 from coordinator.api.route import SMALL_BYTES, Handler, Leader, Parameter, Route
@@ -79,19 +78,22 @@ def read(
 
 
 def verbs(
-    path: str, summaries: dict[str, tuple[Handler, str, type]], *, reasons: tuple[str, ...]
+    path: str,
+    summaries: dict[str, tuple[Handler, str, type, type]],
+    *,
+    reasons: tuple[str, ...],
 ) -> tuple[Route, ...]:
-    """Orders that only take a reason, one path each."""
+    """Orders of one form, a path each: handler, summary, body and answer."""
     return tuple(
         order(
             "POST",
             f"{path}/{verb}",
             handler,
             summary,
-            body=told.ReasonRequest,
+            body=body,
             answer=answer,
             statuses=(200, 202),
             reasons=reasons,
         )
-        for verb, (handler, summary, answer) in summaries.items()
+        for verb, (handler, summary, body, answer) in summaries.items()
     )

@@ -34,6 +34,10 @@ class EventView(Struct, frozen=True, kw_only=True):
     """Why, as whoever ordered it says."""
     detail: str
     count: int
+    undoes: int | None
+    """The event of the order that this one took back."""
+    can_undo: bool
+    """It is an order, and keeps what it takes to be taken back if nothing came in between."""
 
 
 class EventsAnswer(Struct, frozen=True, kw_only=True):

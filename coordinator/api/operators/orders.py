@@ -6,15 +6,31 @@ know which order it carries.
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
 from coordinator.api.call import Call
-from coordinator.api.operators.records import DryRunAnswer
+from coordinator.api.operators.dry_run_records import DryRunAnswer, RoomView
 from coordinator.api.problems import refused
 from coordinator.api.query import boolean, idempotency_key
 from coordinator.core.commands import Applied, Command, Entry, Once, Outcome, Refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What an order would come to, as far as it can be told."""
+
+    shards: int | None = None
+    moved_load: float | None = None
+    room: RoomView | None = None
+    target_before: float | None = None
+    target_after: float | None = None
+
+
+Foresight = Callable[[], Awaitable[Effect]]
+"""Works out an order's effect; only asked for a dry run, as it may take a while."""
 
 
 async def ordered(
@@ -24,9 +40,11 @@ async def ordered(
     *,
     would: str,
     shards: int | None = None,
+    effect: Foresight | None = None,
 ) -> web.Response:
     """Carry out an order and render what it came to; with `dry_run` say what it would do."""
-    return await sent(call, command, call.desk.replica.execute, render, would=would, shards=shards)
+    send = call.desk.replica.execute
+    return await sent(call, command, send, render, would=would, shards=shards, effect=effect)
 
 
 async def sent(
@@ -37,6 +55,7 @@ async def sent(
     *,
     would: str,
     shards: int | None = None,
+    effect: Foresight | None = None,
 ) -> web.Response:
     """The same for an order that somebody else than the replica sends on its way."""
     entry = _entry(call, command)
@@ -44,19 +63,29 @@ async def sent(
         outcome = call.desk.replica.check(entry)
         if isinstance(outcome, Refused):
             raise refused(outcome)
+        found = Effect(shards=shards) if effect is None else await effect()
         return call.answer(
             DryRunAnswer(
                 dry_run=True,
                 would=would,
                 resource=outcome.resource,
                 creates=outcome.created,
-                shards=shards,
+                shards=found.shards,
+                moved_load=found.moved_load,
+                room=found.room,
+                target_before=found.target_before,
+                target_after=found.target_after,
             )
         )
     outcome = await send(entry)
     if isinstance(outcome, Refused):
         raise refused(outcome)
     return render(outcome)
+
+
+def until_ms(at_ms: int, expires_in_s: float | None) -> int | None:
+    """When an order that is given now ends by itself, if it does."""
+    return None if expires_in_s is None else at_ms + round(expires_in_s * 1000)
 
 
 def _entry(call: Call[Any], command: Command) -> Entry:

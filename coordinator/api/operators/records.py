@@ -30,6 +30,28 @@ class ReasonRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     reason: ReasonText = ""
 
 
+Lifetime = Annotated[
+    float, Meta(gt=0, le=30 * 86_400, description="It ends by itself after so many seconds.")
+]
+"""At most a month: what is to last longer is not for a while."""
+
+
+class OrderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to hold for an executor or a host, why, and for how long."""
+
+    reason: ReasonText = ""
+    expires_in_s: Lifetime | None = None
+
+
+class DrainRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Empty an executor or a host."""
+
+    reason: ReasonText = ""
+    expires_in_s: Lifetime | None = None
+    force: bool = False
+    """Although the others have no room for its load."""
+
+
 class EvictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Close an executor's incarnation."""
 
@@ -43,6 +65,7 @@ class PinRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     executor: ExecutorName
     reason: ReasonText = ""
+    expires_in_s: Lifetime | None = None
 
 
 class MoveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +85,7 @@ class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """No voluntary moves."""
 
     reason: ReasonText = ""
-    expires_in_s: Annotated[float, Meta(gt=0, le=30 * 86_400)] | None = None
+    expires_in_s: Lifetime | None = None
 
 
 class NamespaceRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -77,19 +100,6 @@ class PolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Fields of the policy to change; what is not named stays."""
 
     policy: PolicyFields
-
-
-class DryRunAnswer(Struct, frozen=True, kw_only=True):
-    """The change was checked and would be made. Nothing was changed."""
-
-    dry_run: bool
-    would: str
-    """What would be done, in a sentence."""
-    resource: str
-    creates: bool
-    """Whether something new would come to be; false where it is so already."""
-    shards: int | None
-    """How many shards it is about, where that is known."""
 
 
 class PauseView(Struct, frozen=True, kw_only=True):
@@ -126,6 +136,17 @@ class NamespacesAnswer(Struct, frozen=True, kw_only=True):
     namespaces: list[NamespaceView]
 
 
+class CordonView(Struct, frozen=True, kw_only=True):
+    """Nothing is placed there: who ordered that, why and until when."""
+
+    target: str
+    """executor/ID or host/NAME."""
+    reason: str
+    by: str
+    since: str
+    until: str | None
+
+
 class ExecutorRecord(Struct, frozen=True, kw_only=True):
     """An executor. What only the leader knows is null where the leader cannot be asked."""
 
@@ -150,6 +171,8 @@ class ExecutorRecord(Struct, frozen=True, kw_only=True):
     joined_at: str
     drain: str | None
     """Id of the drain that covers it."""
+    cordon: CordonView | None
+    """The cordon that covers it."""
     leaving: bool
     back_within_s: float | None
     """Of one that leaves: its shards are kept for it for so long; null when they are not."""
@@ -185,6 +208,7 @@ class HostView(Struct, frozen=True, kw_only=True):
     host: str
     status: HostStanding
     drain: str | None
+    cordon: CordonView | None
     executors: list[str]
 
 
@@ -204,6 +228,10 @@ class DrainView(Struct, frozen=True, kw_only=True):
     reason: str
     by: str
     since: str
+    until: str | None
+    """When it ends by itself; null when an operator ends it."""
+    finished_at: str | None
+    """When nothing was left for the first time."""
     state: DrainState
     shards_left: int
     shards_moved: int

@@ -15,6 +15,7 @@ from coordinator.api.operators import (
     outages,
     shard_orders,
     shards,
+    undo,
 )
 from coordinator.api.operators import records as told
 from coordinator.api.operators import shard_records as shown
@@ -30,8 +31,11 @@ from coordinator.api.parameters import (
     FORCE,
     HOST,
     MISSING,
+    MOMENT_PATTERN,
     NS,
     SHARD,
+    SINCE,
+    UNTIL,
     WAIT,
     WATCH,
 )
@@ -42,6 +46,9 @@ from coordinator.api.route import (
     Parameter,
     Route,
 )
+
+_DRAIN: Final = (told.DrainRequest, told.DrainView)
+_RECORD: Final = told.ExecutorRecord
 
 _EXECUTORS: Final = (
     read(
@@ -66,12 +73,15 @@ _EXECUTORS: Final = (
     *verbs(
         EXECUTOR,
         {
-            "drain": (executors.drain, "Move everything away, place nothing.", told.DrainView),
-            "undrain": (executors.undrain, "End its drain.", told.ExecutorRecord),
-            "cordon": (executors.cordon, "Place nothing on it.", told.ExecutorRecord),
-            "uncordon": (executors.uncordon, "Place on it again.", told.ExecutorRecord),
+            "drain": (executors.drain, "Move everything away, place nothing.", *_DRAIN),
+            "undrain": (executors.undrain, "End its drain.", told.ReasonRequest, _RECORD),
+            "cordon": (executors.cordon, "Place nothing on it.", told.OrderRequest, _RECORD),
+            "uncordon": (executors.uncordon, "Place on it again.", told.ReasonRequest, _RECORD),
         },
-        reasons=("namespace_not_found", "executor_not_found", "drain_not_found", "quota_exceeded"),
+        reasons=(
+            *("namespace_not_found", "executor_not_found", "drain_not_found"),
+            *("quota_exceeded", "would_overload"),
+        ),
     ),
     order(
         "POST",
@@ -86,12 +96,12 @@ _EXECUTORS: Final = (
     *verbs(
         HOST,
         {
-            "drain": (hosts.drain, "Move everything away from a host.", told.DrainView),
-            "undrain": (hosts.undrain, "End a host's drain.", told.HostView),
-            "cordon": (hosts.cordon, "Place nothing on a host.", told.HostView),
-            "uncordon": (hosts.uncordon, "Place on a host again.", told.HostView),
+            "drain": (hosts.drain, "Move everything away from a host.", *_DRAIN),
+            "undrain": (hosts.undrain, "End a host's drain.", told.ReasonRequest, told.HostView),
+            "cordon": (hosts.cordon, "Place nothing on a host.", told.OrderRequest, told.HostView),
+            "uncordon": (hosts.uncordon, "Place there again.", told.ReasonRequest, told.HostView),
         },
-        reasons=("namespace_not_found", "drain_not_found", "quota_exceeded"),
+        reasons=("namespace_not_found", "drain_not_found", "quota_exceeded", "would_overload"),
     ),
     read(f"{NS}/drains", drains.list_all, "The drains in force.", told.DrainsAnswer),
     read(
@@ -103,6 +113,7 @@ _EXECUTORS: Final = (
     ),
 )
 
+_OF_SHARD: Final = (told.ReasonRequest, shown.ShardView)
 _SHARD: Final = ("namespace_not_found", "shard_not_found")
 
 _SHARDS: Final = (
@@ -113,6 +124,7 @@ _SHARDS: Final = (
         shown.ShardView,
         leader=Leader.BETTER,
         reasons=_SHARD,
+        parameters=(Parameter("at", "Also who owned it at this time.", pattern=MOMENT_PATTERN),),
     ),
     order(
         "DELETE",
@@ -152,9 +164,9 @@ _SHARDS: Final = (
     *verbs(
         SHARD,
         {
-            "drain": (shard_orders.drain, "Park: nobody runs it.", shown.ShardView),
-            "undrain": (shard_orders.undrain, "Somebody runs it again.", shown.ShardView),
-            "unpin": (shard_orders.unpin, "Leave it to the balancer again.", shown.ShardView),
+            "drain": (shard_orders.drain, "Park: nobody runs it.", *_OF_SHARD),
+            "undrain": (shard_orders.undrain, "Somebody runs it again.", *_OF_SHARD),
+            "unpin": (shard_orders.unpin, "Leave it to the balancer again.", *_OF_SHARD),
         },
         reasons=_SHARD,
     ),
@@ -196,12 +208,34 @@ _EVENTS: Final = (
             ),
             BY_SHARD,
             BY_EXECUTOR,
+            BY_HOST,
+            SINCE,
+            UNTIL,
+            Parameter("orders", "Only what somebody ordered.", "boolean"),
             Parameter("limit", "The most to show.", "integer", upper=events.PAGE_MAX),
             CONSISTENCY,
         ),
         answer=news.EventsAnswer,
         statuses=(200, 304),
         reasons=(*MISSING, *WATCH),
+    ),
+    order(
+        "POST",
+        f"{NS}/events/{{event}}/undo",
+        undo.undo,
+        "Take back the order that it tells of.",
+        body=told.ReasonRequest,
+        answer=news.EventView,
+        reasons=(
+            *MISSING,
+            "event_not_found",
+            "executor_not_found",
+            "shard_not_found",
+            "shard_parked",
+            "precondition_failed",
+            "quota_exceeded",
+            "recovering",
+        ),
     ),
     read(
         f"{NS}/mass-failure",

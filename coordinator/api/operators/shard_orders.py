@@ -5,7 +5,8 @@ from typing import Any
 from aiohttp import web
 
 from coordinator.api.call import Call
-from coordinator.api.operators.orders import ordered
+from coordinator.api.operators.orders import ordered, until_ms
+from coordinator.api.operators.previews import brought, taken_off
 from coordinator.api.operators.records import (
     DeclareAnswer,
     DeclareRequest,
@@ -43,7 +44,7 @@ async def drain(call: Call[ReasonRequest]) -> web.Response:
         command,
         lambda _: _under_way(call),
         would=f"let nobody run shard {call.key}",
-        shards=1,
+        effect=lambda: taken_off(call, call.key),
     )
 
 
@@ -63,20 +64,22 @@ async def undrain(call: Call[ReasonRequest]) -> web.Response:
 
 async def pin(call: Call[PinRequest]) -> web.Response:
     """Bind the shard to an executor; it is brought there if it is elsewhere."""
+    at_ms = call.desk.clock.wall_ms()
     command = PinShard(
         namespace=call.namespace.info.name,
         key=call.key,
         executor=call.body.executor,
         note=call.body.reason,
         by=call.by,
-        at_ms=call.desk.clock.wall_ms(),
+        at_ms=at_ms,
+        until_ms=until_ms(at_ms, call.body.expires_in_s),
     )
     return await ordered(
         call,
         command,
         lambda _: _under_way(call),
         would=f"keep shard {call.key} on executor {call.body.executor}",
-        shards=1,
+        effect=lambda: brought(call, call.key, call.body.executor),
     )
 
 
@@ -113,7 +116,7 @@ async def move(call: Call[MoveRequest]) -> web.Response:
         command,
         lambda _: _under_way(call),
         would=f"hand shard {call.key} over to executor {call.body.to}",
-        shards=1,
+        effect=lambda: brought(call, call.key, call.body.to),
     )
 
 

@@ -26,6 +26,24 @@ class NotThere(Struct, frozen=True, kw_only=True):
     why: str
 
 
+class ShardThen(Struct, frozen=True, kw_only=True):
+    """Who owned a shard at a time that is past."""
+
+    at: str
+    known: bool
+    """Whether that is known: if not, all else but `known_from` is null."""
+    executor: str | None
+    """Null also when nobody owned it."""
+    epoch: int | None
+    since: str | None
+    until: str | None
+    """When it changed hands next; null when it has not."""
+    known_from: str | None
+    """The earliest time for which it is known who owned this shard."""
+    told: str
+    """The same in words."""
+
+
 class ShardView(Struct, frozen=True, kw_only=True):
     """A shard: where it is and why."""
 
@@ -39,6 +57,9 @@ class ShardView(Struct, frozen=True, kw_only=True):
     load: float | None
     """Smoothed; null when unmeasured, or where the leader cannot be asked."""
     pinned: str | None
+    pinned_until: str | None
+    """When the pin ends by itself; null when an operator ends it, or there is none."""
+    pin_reason: str
     parked: str | None
     """Why it is parked: an operator's reason, or what made it poison; null when it is not."""
     strikes: list[StrikeView]
@@ -68,6 +89,8 @@ class ShardView(Struct, frozen=True, kw_only=True):
     """The balancer's decision that brought it here, if this leader made it."""
     history: list[EventView] | UnsetType = UNSET
     """What last happened to it, newest first: at most 10."""
+    then: ShardThen | UnsetType = UNSET
+    """Who owned it at the time that was asked for with `at`."""
 
 
 class ShardsAnswer(Struct, frozen=True, kw_only=True):

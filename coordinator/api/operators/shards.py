@@ -8,21 +8,24 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET, UnsetType
 
 from coordinator.api.call import Call, timestamp
 from coordinator.api.operators.events import event_view
 from coordinator.api.operators.shard_records import (
     NotThere,
     ShardsAnswer,
+    ShardThen,
     ShardView,
     StrikeView,
 )
 from coordinator.api.problems import Refusal, invalid
-from coordinator.api.query import choice, executor_id, whole
+from coordinator.api.query import choice, executor_id, moment_ms, whole
 from coordinator.core.controller import Mind
 from coordinator.core.controller.explain import explain
 from coordinator.core.controller.facts import shard_facts
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.tenures import Owned
 from coordinator.core.types import Fate, Shard, ShardState
 
 PAGE_DEFAULT: Final = 100
@@ -31,6 +34,8 @@ PAGE_MAX: Final = 1000
 PAGE_PATTERN: Final = r"[A-Za-z0-9_-]{0,344}"
 """What base64 makes of the longest key."""
 STATES: Final = tuple(state.value for state in ShardState)
+SKEW_MS: Final = 5_000
+"""A time that is asked for may be ahead of this node's clock by so much: clocks differ."""
 SORTS: Final = ("key", "load")
 
 
@@ -64,8 +69,12 @@ async def show(call: Call[None]) -> web.Response:
     namespace, key = call.namespace, call.key
     shard = namespace.shards.get(key)
     mind = mind_of(call, namespace)
-    if shard is None or mind is None:
+    if shard is None:
         return shown(call)
+    then = _then(call, namespace, shard)
+    if mind is None:
+        record = msgspec.structs.replace(view(namespace, shard, mind, call), then=then)
+        return call.answer_read(record, namespace)
     clock = call.desk.clock
     told = explain(namespace, mind, shard, clock.monotonic(), clock.wall_ms())
     record = msgspec.structs.replace(
@@ -78,8 +87,48 @@ async def show(call: Call[None]) -> web.Response:
         ],
         decision=told.decision,
         history=[event_view(event) for event in told.events],
+        then=then,
     )
     return call.answer_read(record, namespace)
+
+
+def _then(call: Call[None], namespace: NamespaceState, shard: Shard) -> ShardThen | UnsetType:
+    """Who owned it at the time that is asked for, if one is."""
+    at_ms = moment_ms(call.query, "at")
+    if at_ms is None:
+        return UNSET
+    if at_ms > call.desk.clock.wall_ms() + SKEW_MS:
+        raise invalid("at", "is yet to come")
+    found = namespace.tenures.owner_at(shard, namespace.info, at_ms)
+    return then_view(found, at_ms)
+
+
+def then_view(found: Owned, at_ms: int) -> ShardThen:
+    """The same as it is told."""
+    return ShardThen(
+        at=timestamp(at_ms),
+        known=found.is_known,
+        executor=found.executor,
+        epoch=found.epoch or None,
+        since=_moment(found.since_ms),
+        until=_moment(found.until_ms),
+        known_from=_moment(found.known_from_ms),
+        told=_told(found),
+    )
+
+
+def _told(found: Owned) -> str:
+    if not found.is_known:
+        return f"it is not known who owned it before {_moment(found.known_from_ms)}"
+    until = f" until {_moment(found.until_ms)}" if found.until_ms is not None else ", and still"
+    if found.executor is None:
+        return f"nobody owned it, since {_moment(found.since_ms)}{until}"
+    since = f"since {_moment(found.since_ms)}{until}"
+    return f"{found.executor} owned it under epoch {found.epoch}, {since}"
+
+
+def _moment(at_ms: int | None) -> str | None:
+    return None if at_ms is None else timestamp(at_ms)
 
 
 def shown(call: Call[Any], status: int = 200) -> web.Response:
@@ -115,6 +164,8 @@ def view(namespace: NamespaceState, shard: Shard, mind: Mind | None, call: Call[
         next=shard.target,
         load=None if facts is None else facts.load,
         pinned=shard.pin,
+        pinned_until=None if shard.pin_until_ms is None else timestamp(shard.pin_until_ms),
+        pin_reason=shard.pin_note,
         parked=shard.note if shard.fate is Fate.PARKED else None,
         strikes=[
             StrikeView(kind=one.kind, executor=one.executor, at=timestamp(one.at_ms))

@@ -1,0 +1,56 @@
+"""Taking back an operator's order, by the event that tells of it.
+
+Decides how it is asked for and shown; whether it may be is the core's to say.
+"""
+
+from typing import Any
+
+from aiohttp import web
+
+from coordinator.api.call import Call
+from coordinator.api.operators.events import event_view
+from coordinator.api.operators.orders import ordered
+from coordinator.api.operators.records import ReasonRequest
+from coordinator.api.problems import Refusal
+from coordinator.core.commands import UndoOrder
+from coordinator.core.events import Event
+
+
+async def undo(call: Call[ReasonRequest]) -> web.Response:
+    """Give the order that stands against it; the answer is the event of that."""
+    event = _event(call)
+    command = UndoOrder(
+        namespace=call.namespace.info.name,
+        event=event.id,
+        reason=call.body.reason,
+        by=call.by,
+        at_ms=call.desk.clock.wall_ms(),
+    )
+    return await ordered(
+        call, command, lambda _: _undone(call, event.id), would=f"take back {_words(event)}"
+    )
+
+
+def _event(call: Call[Any]) -> Event:
+    text = call.request.match_info["event"]
+    is_number = text.isascii() and text.isdigit() and len(text) <= 16
+    found = call.namespace.events.find(int(text)) if is_number else None
+    if found is None:
+        raise Refusal("event_not_found", f"no event {text[:64]!r}: it never was, or is not kept")
+    return found
+
+
+def _undone(call: Call[Any], event_id: int) -> web.Response:
+    """The newest that took it back: told again under the order's key it is the same."""
+    for event in reversed(list(call.namespace.events)):
+        if event.undoes == event_id:
+            return call.answer(event_view(event))
+    raise Refusal("event_not_found", f"what took event {event_id} back is not kept any more")
+
+
+def _words(event: Event) -> str:
+    """An order in a few words."""
+    about = event.shard or event.executor or event.host
+    to = f" to {event.target}" if event.target is not None else ""
+    what = f"{event.kind} of {about}{to}" if about is not None else event.kind
+    return f"event {event.id}: {what}, by {event.by or 'nobody'}"
