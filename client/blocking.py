@@ -212,6 +212,7 @@ class Operator(_Facade[client.Operator]):
     balance_history = _waiting(client.Operator.balance_history)
     decision = _waiting(client.Operator.decision)
     capacity = _waiting(client.Operator.capacity)
+    undo = _waiting(client.Operator.undo)
     what_if = _waiting(client.Operator.what_if)
     events = _waiting(client.Operator.events)
     mass_failure = _waiting(client.Operator.mass_failure)

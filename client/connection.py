@@ -15,7 +15,7 @@ from typing import Final, Self, TypeVar
 import msgspec
 
 from client import errors, protocol
-from client.calls import Call
+from client.call import Call
 from client.clock import lease_now_s
 from client.endpoints import Endpoints
 from client.retry import RetryBudget, full_jitter_s, spread_s

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Final, Literal, Self, TypeVar
 
 from client import calls, errors, views
-from client.calls import Call
+from client.call import Call
 from client.clock import lease_now_s
-from client.connection import NOT_MODIFIED, Connection, decoded_answer
+from client.connection import Connection
 from client.operator_balance import BalanceVerbs
-from client.retry import full_jitter_s, poll_wait_s
+from client.operator_news import NewsVerbs
 from client.transport import Transport
 
 T = TypeVar("T")
@@ -23,12 +23,10 @@ T = TypeVar("T")
 TIMEOUT_S: Final = 10.0  # an election takes one or two seconds; operators do not wait much longer
 PAGE_LIMIT: Final = 1_000  # a page of shards stays well under a megabyte
 WAIT_TIMEOUT_S: Final = 300.0  # a drain moves a host's shards at the namespace's pace: minutes
-POLL_WAIT_S: Final = 30.0  # of a long poll: below what proxies keep silent connections for
-RETRY_AFTER_MAX_S: Final = 5.0  # of a watch: nodes name longer times for callers in a hurry
 _POLL_S: Final = 0.5  # progress of a drain is for people; faster would only load the leader
 
 
-class Operator(BalanceVerbs):
+class Operator(BalanceVerbs, NewsVerbs):
     """Reads and changes what the coordinator decides; also an async context manager."""
 
     def __init__(
@@ -113,10 +111,23 @@ class Operator(BalanceVerbs):
         return await self._send(calls.executor(namespace, executor))
 
     async def drain_executor(
-        self, namespace: str, executor: str, *, reason: str
+        self,
+        namespace: str,
+        executor: str,
+        *,
+        reason: str,
+        force: bool = False,
+        expires_in_s: float | None = None,
     ) -> views.DrainView:
-        """Move everything away by handoff and place nothing."""
-        return await self._send(calls.drain_executor(namespace, executor, reason))
+        """Move everything away by handoff and place nothing.
+
+        Refused (`Conflict`, reason `would_overload`) where the others have no room, unless `force`.
+        """
+        return await self._send(
+            calls.drain_executor(
+                namespace, executor, reason, force=force, expires_in_s=expires_in_s
+            )
+        )
 
     async def undrain_executor(
         self, namespace: str, executor: str, *, reason: str = ""
@@ -125,10 +136,17 @@ class Operator(BalanceVerbs):
         return await self._send(calls.executor_verb(namespace, executor, "undrain", reason))
 
     async def cordon_executor(
-        self, namespace: str, executor: str, *, reason: str = ""
+        self,
+        namespace: str,
+        executor: str,
+        *,
+        reason: str = "",
+        expires_in_s: float | None = None,
     ) -> views.ExecutorView:
         """Place nothing; what is there stays."""
-        return await self._send(calls.executor_verb(namespace, executor, "cordon", reason))
+        return await self._send(
+            calls.executor_verb(namespace, executor, "cordon", reason, expires_in_s=expires_in_s)
+        )
 
     async def uncordon_executor(
         self, namespace: str, executor: str, *, reason: str = ""
@@ -144,17 +162,31 @@ class Operator(BalanceVerbs):
 
     # ------------------------------------------------------------------------------- hosts
 
-    async def drain_host(self, namespace: str, host: str, *, reason: str) -> views.DrainView:
-        """Drain every executor on a host, present and future."""
-        return await self._send(calls.drain_host(namespace, host, reason))
+    async def drain_host(
+        self,
+        namespace: str,
+        host: str,
+        *,
+        reason: str,
+        force: bool = False,
+        expires_in_s: float | None = None,
+    ) -> views.DrainView:
+        """Drain every executor on a host, present and future; refused as `drain_executor` is."""
+        return await self._send(
+            calls.drain_host(namespace, host, reason, force=force, expires_in_s=expires_in_s)
+        )
 
     async def undrain_host(self, namespace: str, host: str, *, reason: str = "") -> views.HostView:
         """End the drain of a host."""
         return await self._send(calls.host_verb(namespace, host, "undrain", reason))
 
-    async def cordon_host(self, namespace: str, host: str, *, reason: str = "") -> views.HostView:
+    async def cordon_host(
+        self, namespace: str, host: str, *, reason: str = "", expires_in_s: float | None = None
+    ) -> views.HostView:
         """Place nothing on a host."""
-        return await self._send(calls.host_verb(namespace, host, "cordon", reason))
+        return await self._send(
+            calls.host_verb(namespace, host, "cordon", reason, expires_in_s=expires_in_s)
+        )
 
     async def uncordon_host(self, namespace: str, host: str, *, reason: str = "") -> views.HostView:
         """Place shards on a host again."""
@@ -229,9 +261,12 @@ class Operator(BalanceVerbs):
                 return
             left = None if left is None else left - len(answer.shards)
 
-    async def shard(self, namespace: str, key: str) -> views.ShardView:
-        """One shard: where it is and why; never makes one."""
-        return await self._send(calls.shard(namespace, key))
+    async def shard(self, namespace: str, key: str, *, at: str | None = None) -> views.ShardView:
+        """One shard: where it is and why; never makes one.
+
+        With a time in RFC 3339 its `then` says who owned it at that time.
+        """
+        return await self._send(calls.shard(namespace, key, at))
 
     async def drain_shard(self, namespace: str, key: str, *, reason: str) -> views.ShardView:
         """Park a shard: nobody runs it."""
@@ -248,9 +283,10 @@ class Operator(BalanceVerbs):
         executor: str,
         *,
         reason: str,
+        expires_in_s: float | None = None,
     ) -> views.ShardView:
         """Keep a shard on an executor; the balancer never moves it."""
-        body = {"executor": executor, "reason": reason}
+        body = {"executor": executor, "reason": reason, "expires_in_s": expires_in_s}
         return await self._send(calls.shard_verb(namespace, key, "pin", body))
 
     async def unpin_shard(self, namespace: str, key: str, *, reason: str = "") -> views.ShardView:
@@ -272,85 +308,7 @@ class Operator(BalanceVerbs):
         """A shard of an open namespace is no longer needed."""
         await self._send(calls.retire_shard(namespace, key))
 
-    # --------------------------------------------------------------------- events, outages
-
-    async def events(
-        self,
-        namespace: str,
-        *,
-        after: str | None = None,
-        wait_s: float = 0.0,
-        kinds: Sequence[str] = (),
-        shard: str | None = None,
-        executor: str | None = None,
-        limit: int | None = None,
-    ) -> views.EventsPage:
-        """What happened: the newest page, or with a cursor what came after it.
-
-        A page is empty when nothing came within `wait_s`.
-        """
-        call = calls.events(
-            namespace,
-            after=after,
-            wait_s=wait_s,
-            kinds=kinds,
-            shard=shard,
-            executor=executor,
-            limit=limit,
-        )
-        if wait_s > 0.0:
-            response = await self.connection.once(call, timeout_s=wait_s + self._timeout_s)
-        else:
-            response = await self.connection.fetch(call, timeout_s=self._timeout_s)
-        if response.status == NOT_MODIFIED:
-            return views.EventsPage(cursor=after or "")
-        return decoded_answer(call, response)
-
-    async def watch_events(
-        self,
-        namespace: str,
-        *,
-        after: str | None = None,
-        kinds: Sequence[str] = (),
-        shard: str | None = None,
-        executor: str | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[views.EventsPage]:
-        """Pages of events as they come, for ever; lives through elections and lost nodes.
-
-        Without a cursor it begins with the newest that are kept. A page that `missed` some says
-        so; each event comes once.
-        """
-        failures = 0
-        while True:
-            wait_s = 0.0 if after is None else poll_wait_s(POLL_WAIT_S, self._rng)
-            try:
-                page = await self.events(
-                    namespace,
-                    after=after,
-                    wait_s=wait_s,
-                    kinds=kinds,
-                    shard=shard,
-                    executor=executor,
-                    limit=limit,
-                )
-            except (errors.Unavailable, errors.RateLimited) as error:
-                failures += 1
-                pause_s = full_jitter_s(failures, self._rng)
-                await self._sleep(max(pause_s, min(error.retry_after_s or 0.0, RETRY_AFTER_MAX_S)))
-                continue
-            failures = 0
-            after = page.cursor
-            if page.events or page.missed:
-                yield page
-
-    async def mass_failure(self, namespace: str) -> views.MassFailureView:
-        """Whether so many executors are silent that nothing is taken away from them."""
-        return await self._send(calls.mass_failure(namespace))
-
-    async def proceed_mass_failure(self, namespace: str, *, reason: str) -> views.MassFailureView:
-        """Give up the executors that are silent now: their shards move as their leases end."""
-        return await self._send(calls.proceed_mass_failure(namespace, reason))
+    # ----------------------------------------------------------------------------- cluster
 
     async def cluster(self) -> views.ClusterView:
         """Nodes, roles, term and storage."""

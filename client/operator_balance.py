@@ -6,8 +6,8 @@ Decides nothing but how a question becomes a request.
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Final, Literal, Protocol, TypeVar
 
-from client import calls, outlooks, views
-from client.calls import Call
+from client import calls, outlooks
+from client.call import Call
 
 T = TypeVar("T")
 
@@ -23,13 +23,13 @@ class Sender(Protocol):
 class BalanceVerbs:
     """Looking at balance, asking what would be, pausing."""
 
-    async def balance(self: Sender, namespace: str) -> views.BalanceView:
+    async def balance(self: Sender, namespace: str) -> outlooks.BalanceView:
         """How level the fleet is, and how level it could be."""
         return await self._send(calls.balance(namespace))
 
     async def pause_balance(
         self: Sender, namespace: str, *, reason: str, expires_in_s: float | None = None
-    ) -> views.BalanceView:
+    ) -> outlooks.BalanceView:
         """Make no voluntary moves."""
         return await self._send(
             calls.balance_verb(namespace, "pause", reason=reason, expires_in_s=expires_in_s)
@@ -37,7 +37,7 @@ class BalanceVerbs:
 
     async def resume_balance(
         self: Sender, namespace: str, *, reason: str = ""
-    ) -> views.BalanceView:
+    ) -> outlooks.BalanceView:
         """Make voluntary moves again."""
         return await self._send(
             calls.balance_verb(namespace, "resume", reason=reason, expires_in_s=None)

@@ -1,4 +1,4 @@
-"""The wire records of plans, decisions and fleets that are not there, in API version 1.
+"""The wire records of balance, plans, dry runs and fleets that are not there, in API version 1.
 
 Decides the shape of what operators read of them; what is not known is ignored, what may be missing
 has a default. Utilisations are load by capacity.
@@ -7,6 +7,103 @@ has a default. Utilisations are load by capacity.
 from typing import Any
 
 from msgspec import Struct
+
+
+class ExecutorShare(Struct, frozen=True):
+    """One executor in the balance."""
+
+    executor: str
+    load: float = 0.0
+    share: float = 0.0
+    utilisation: float = 0.0
+    shards: int = 0
+
+
+class DominantShard(Struct, frozen=True):
+    """A shard too heavy for any placement to level out."""
+
+    key: str
+    load: float = 0.0
+
+
+class PassView(Struct, frozen=True):
+    """What the last balancing pass did, and why it stopped."""
+
+    at: str = ""
+    moves: int = 0
+    moved_load: float = 0.0
+    stopped: str = ""
+    spread_before: float | None = None
+    spread_after: float | None = None
+
+
+class PauseView(Struct, frozen=True):
+    """Who paused the balancer, why and until when."""
+
+    reason: str = ""
+    by: str = ""
+    since: str = ""
+    until: str | None = None
+
+
+class BalanceView(Struct, frozen=True):
+    """How level the fleet is, and how level it could be."""
+
+    mode: str = "on"
+    paused: bool = False
+    paused_reason: str = ""
+    pause: PauseView | None = None
+    executors: list[ExecutorShare] = []
+    hottest: float = 0.0
+    hottest_executor: str = ""
+    mean: float = 0.0
+    coldest: float = 0.0
+    coldest_executor: str = ""
+    max_over_mean: float = 0.0
+    spread: float = 0.0
+    best_possible: float = 0.0
+    gap: float = 0.0
+    static_hash: float | None = None
+    static_ring: float | None = None
+    static_hash_hottest: float | None = None
+    dominant: list[DominantShard] = []
+    blocked: str | None = None
+    blocked_why: str | None = None
+    skipped: str | None = None  # why no voluntary move may be made now
+    skipped_why: str | None = None
+    saturated: list[str] = []  # executors whose load is clipped
+    last_pass: PassView | None = None
+    in_flight: int = 0
+    unmeasured: int = 0
+    moves: dict[str, int] = {}  # since this leader's term began, by cause
+
+
+class RoomView(Struct, frozen=True):
+    """The executors that would be left, with the load of those that are emptied."""
+
+    executors: int = 0
+    capacity: float = 0.0
+    mean_before: float = 0.0
+    mean_after: float = 0.0
+    hottest_before: float = 0.0
+    hottest_after: float = 0.0
+    hottest_executor: str | None = None
+    mark: float | None = None  # what the mean must not be above without `force`
+    pinned: int = 0  # shards that stay until they are unpinned
+    unplaced: int = 0  # shards that nobody is left for
+
+
+class DryRunAnswer(Struct, frozen=True):
+    """The change was checked and would be made; nothing was changed."""
+
+    would: str = ""
+    resource: str = ""
+    creates: bool = False
+    shards: int | None = None
+    moved_load: float | None = None  # of the shards that would go elsewhere
+    room: RoomView | None = None  # of an order that empties executors
+    target_before: float | None = None  # of one that brings a shard somewhere: utilisation there
+    target_after: float | None = None
 
 
 class PlannedMove(Struct, frozen=True):

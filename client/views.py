@@ -1,4 +1,4 @@
-"""The wire records of operators in API version 1: policies, fleet, shards, balance, cluster.
+"""The wire records of operators in API version 1: policies, fleet, shards, events, cluster.
 
 Decides the shape of what operators read, nothing else. Every field that a node may leave out has a
 default, and fields that are not known are ignored, so that an older client reads a newer node.
@@ -89,6 +89,16 @@ class NamespacesPage(Struct, frozen=True):
 # -------------------------------------------------------------------------------------- fleet
 
 
+class CordonView(Struct, frozen=True):
+    """Nothing is placed there: who ordered that, why and until when."""
+
+    target: str = ""
+    reason: str = ""
+    by: str = ""
+    since: str = ""
+    until: str | None = None
+
+
 class ExecutorView(Struct, frozen=True):
     """An executor as operators see it; what only the leader knows may be null."""
 
@@ -109,6 +119,7 @@ class ExecutorView(Struct, frozen=True):
     process: ProcessSignals | None = None
     joined_at: str = ""
     drain: str | None = None  # the id of the drain that empties it
+    cordon: CordonView | None = None
     leaving: bool = False
     back_within_s: float | None = None  # for so long its shards are kept when it is gone
     evicted: bool = False
@@ -149,6 +160,8 @@ class DrainView(Struct, frozen=True):
     reason: str = ""
     by: str = ""
     since: str = ""
+    until: str | None = None  # when it ends by itself
+    finished_at: str | None = None  # when nothing was left for the first time
     shards_left: int = 0
     shards_moved: int = 0
     blocked: list[BlockedShard] = []
@@ -166,6 +179,7 @@ class HostView(Struct, frozen=True):
     host: str
     status: str = "active"
     drain: str | None = None
+    cordon: CordonView | None = None
     executors: list[str] = []
 
 
@@ -188,6 +202,19 @@ class NotThere(Struct, frozen=True):
     why: str = ""
 
 
+class ShardThen(Struct, frozen=True):
+    """Who owned a shard at a time that is past."""
+
+    at: str = ""
+    known: bool = False  # if not, all else but `known_from` is null
+    executor: str | None = None  # null also when nobody owned it
+    epoch: int | None = None
+    since: str | None = None
+    until: str | None = None  # when it changed hands next
+    known_from: str | None = None
+    told: str = ""  # the same in words
+
+
 class ShardView(Struct, frozen=True):
     """A shard as operators see it."""
 
@@ -198,6 +225,8 @@ class ShardView(Struct, frozen=True):
     state: str = "vacant"
     load: float | None = None
     pinned: str | None = None
+    pinned_until: str | None = None  # when the pin ends by itself
+    pin_reason: str = ""
     parked: str | None = None  # why it is parked
     strikes: list[Strike] = []  # what speaks for its being poison, oldest first
     retiring: bool = False
@@ -214,6 +243,7 @@ class ShardView(Struct, frozen=True):
     why_not_there: list[NotThere] = []
     decision: str | None = None  # of the balancer, that brought it here
     history: list["EventView"] = []  # what last happened to it, newest first
+    then: ShardThen | None = None  # who owned it at the time that was asked for
 
 
 class ShardsPage(Struct, frozen=True):
@@ -251,6 +281,8 @@ class EventView(Struct, frozen=True):
     reason: str = ""
     detail: str = ""
     count: int = 1
+    undoes: int | None = None  # the event of the order that this one took back
+    can_undo: bool = False  # an order that keeps what it takes to be taken back
 
 
 class EventsPage(Struct, frozen=True):
@@ -277,76 +309,7 @@ class MassFailureView(Struct, frozen=True):
     given_up: int = 0
 
 
-# ---------------------------------------------------------------------------- balance, cluster
-
-
-class ExecutorShare(Struct, frozen=True):
-    """One executor in the balance."""
-
-    executor: str
-    load: float = 0.0
-    share: float = 0.0
-    utilisation: float = 0.0
-    shards: int = 0
-
-
-class DominantShard(Struct, frozen=True):
-    """A shard too heavy for any placement to level out."""
-
-    key: str
-    load: float = 0.0
-
-
-class PassView(Struct, frozen=True):
-    """What the last balancing pass did, and why it stopped."""
-
-    at: str = ""
-    moves: int = 0
-    moved_load: float = 0.0
-    stopped: str = ""
-    spread_before: float | None = None
-    spread_after: float | None = None
-
-
-class PauseView(Struct, frozen=True):
-    """Who paused the balancer, why and until when."""
-
-    reason: str = ""
-    by: str = ""
-    since: str = ""
-    until: str | None = None
-
-
-class BalanceView(Struct, frozen=True):
-    """How level the fleet is, and how level it could be."""
-
-    mode: str = "on"
-    paused: bool = False
-    paused_reason: str = ""
-    pause: PauseView | None = None
-    executors: list[ExecutorShare] = []
-    hottest: float = 0.0
-    hottest_executor: str = ""
-    mean: float = 0.0
-    coldest: float = 0.0
-    coldest_executor: str = ""
-    max_over_mean: float = 0.0
-    spread: float = 0.0
-    best_possible: float = 0.0
-    gap: float = 0.0
-    static_hash: float | None = None
-    static_ring: float | None = None
-    static_hash_hottest: float | None = None
-    dominant: list[DominantShard] = []
-    blocked: str | None = None
-    blocked_why: str | None = None
-    skipped: str | None = None  # why no voluntary move may be made now
-    skipped_why: str | None = None
-    saturated: list[str] = []  # executors whose load is clipped
-    last_pass: PassView | None = None
-    in_flight: int = 0
-    unmeasured: int = 0
-    moves: dict[str, int] = {}  # since this leader's term began, by cause
+# ------------------------------------------------------------------------------------ cluster
 
 
 class NodeView(Struct, frozen=True):
@@ -383,12 +346,3 @@ class ClusterView(Struct, frozen=True):
     format: int = 0
     nodes: list[NodeView] = []
     alarms: list[AlarmView] = []  # of every namespace
-
-
-class DryRunAnswer(Struct, frozen=True):
-    """The change was checked and would be made; nothing was changed."""
-
-    would: str = ""
-    resource: str = ""
-    creates: bool = False
-    shards: int | None = None

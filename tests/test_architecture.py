@@ -274,11 +274,11 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.Strike, shard_records.StrikeView),
     (views.ShardsPage, shard_records.ShardsAnswer),
     (views.DeclareAnswer, operators.DeclareAnswer),
-    (views.ExecutorShare, operators.ExecutorShare),
-    (views.DominantShard, operators.DominantShard),
-    (views.PassView, operators.PassView),
-    (views.PauseView, operators.PauseView),
-    (views.BalanceView, operators.BalanceAnswer),
+    (outlooks.ExecutorShare, operators.ExecutorShare),
+    (outlooks.DominantShard, operators.DominantShard),
+    (outlooks.PassView, operators.PassView),
+    (outlooks.PauseView, operators.PauseView),
+    (outlooks.BalanceView, operators.BalanceAnswer),
     (outlooks.PlannedMove, operators.PlannedMove),
     (outlooks.RejectedMove, outlook_records.RejectedMove),
     (outlooks.FleetView, outlook_records.FleetView),
@@ -297,7 +297,10 @@ ANSWERS: list[tuple[Record, Record]] = [
     (views.MassFailureView, news.MassFailureView),
     (views.NodeView, nodes.NodeView),
     (views.ClusterView, nodes.ClusterAnswer),
-    (views.DryRunAnswer, dry_run_records.DryRunAnswer),
+    (outlooks.DryRunAnswer, dry_run_records.DryRunAnswer),
+    (outlooks.RoomView, dry_run_records.RoomView),
+    (views.CordonView, operators.CordonView),
+    (views.ShardThen, shard_records.ShardThen),
 ]
 
 

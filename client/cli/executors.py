@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import click
 
 from client import calls
-from client.calls import Call, Verb
+from client.call import Call
+from client.calls import Verb
 from client.cli import drains, output
 from client.cli.session import Session, command, note
 
@@ -62,6 +63,7 @@ async def show(session: Session, name: str | None, named: str | None) -> None:
 @command(executor, "drain", is_change=True)
 @_target
 @click.option("--reason", required=True, help="Why; it is kept and shown.")
+@click.option("--force", is_flag=True, help="Although the others have no room for its load.")
 @click.option("--wait", "waits", is_flag=True, help="Until every shard was acknowledged away.")
 @drains.timeout_option
 async def drain(
@@ -71,6 +73,7 @@ async def drain(
     named: str | None,
     hostname: str | None,
     reason: str,
+    force: bool,
     waits: bool,
     timeout_s: float,
 ) -> int:
@@ -78,7 +81,7 @@ async def drain(
     target, is_host = _one_of(name, named, hostname)
     make = calls.drain_host if is_host else calls.drain_executor
     answer = await session.change(
-        make(session.namespace, target, reason), "id", f"{target} is being drained"
+        make(session.namespace, target, reason, force=force), "id", f"{target} is being drained"
     )
     if answer is None or not waits:
         return 0

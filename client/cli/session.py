@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from client import calls, errors
-from client.calls import Call
+from client.call import Call
 from client.cli import faults, output
 from client.cli.output import FORMATS, Format, Shape
 from client.connection import decoded_answer

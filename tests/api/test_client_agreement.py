@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from client import calls, protocol, views
+from client.call import Call
 from coordinator.api.operators.dry_run_records import DryRunAnswer
 from coordinator.api.problems import Problem
 from coordinator.api.records import HeartbeatRequest
@@ -18,7 +19,7 @@ from tests.api.nodes import route_of
 
 REF = protocol.EpochRef("a", 1)
 NS = "ns"
-SAMPLES: dict[str, list[calls.Call[Any]]] = {
+SAMPLES: dict[str, list[Call[Any]]] = {
     "heartbeat": [
         calls.heartbeat(
             NS,
@@ -59,21 +60,33 @@ SAMPLES: dict[str, list[calls.Call[Any]]] = {
     "delete_namespace": [calls.delete_namespace(NS, force=True)],
     "executors": [calls.executors(NS, host="h", status="drained")],
     "executor": [calls.executor(NS, "e")],
-    "drain_executor": [calls.drain_executor(NS, "e", "why")],
-    "executor_verb": [calls.executor_verb(NS, "e", verb, "why") for verb in get_args(calls.Verb)],
+    "drain_executor": [
+        calls.drain_executor(NS, "e", "why"),
+        calls.drain_executor(NS, "e", "why", force=True, expires_in_s=60.0),
+    ],
+    "executor_verb": [
+        *(calls.executor_verb(NS, "e", verb, "why") for verb in get_args(calls.Verb)),
+        calls.executor_verb(NS, "e", "cordon", "why", expires_in_s=60.0),
+    ],
     "evict_executor": [calls.evict_executor(NS, "e", "why", force=True)],
-    "drain_host": [calls.drain_host(NS, "h", "why")],
-    "host_verb": [calls.host_verb(NS, "h", verb, "why") for verb in get_args(calls.Verb)],
+    "drain_host": [
+        calls.drain_host(NS, "h", "why"),
+        calls.drain_host(NS, "h", "why", force=True, expires_in_s=60.0),
+    ],
+    "host_verb": [
+        *(calls.host_verb(NS, "h", verb, "why") for verb in get_args(calls.Verb)),
+        calls.host_verb(NS, "h", "cordon", "why", expires_in_s=60.0),
+    ],
     "drains": [calls.drains(NS)],
     "drain": [calls.drain(NS, "d-1")],
     "shards": [
         calls.shards(NS, executor="e", state="owned", sort="load", limit=5, page="Mg"),
     ],
-    "shard": [calls.shard(NS, "a/b")],
+    "shard": [calls.shard(NS, "a/b"), calls.shard(NS, "a", "2026-11-30T03:10:00Z")],
     "shard_verb": [
         calls.shard_verb(NS, "a", "drain", {"reason": "why"}),
         calls.shard_verb(NS, "a", "undrain", {"reason": "why"}),
-        calls.shard_verb(NS, "a", "pin", {"executor": "e", "reason": "why"}),
+        calls.shard_verb(NS, "a", "pin", {"executor": "e", "reason": "why", "expires_in_s": 5.0}),
         calls.shard_verb(NS, "a", "unpin", {"reason": "why"}),
         calls.shard_verb(NS, "a", "move", {"to": "e", "reason": "why"}),
     ],
@@ -107,9 +120,14 @@ SAMPLES: dict[str, list[calls.Call[Any]]] = {
             kinds=("executor_lost", "shard_parked"),
             shard="a/b",
             executor="e",
+            host="h",
+            since="2026-11-30T03:10:00+01:00",
+            until="2026-11-30T03:10Z",
+            orders=True,
             limit=5,
         ),
     ],
+    "undo": [calls.undo(NS, 4097, "why")],
     "mass_failure": [calls.mass_failure(NS)],
     "proceed_mass_failure": [calls.proceed_mass_failure(NS, "why")],
     "cluster": [calls.cluster()],
@@ -134,14 +152,14 @@ def test_every_request_of_the_client_is_sampled():
     assert public == set(SAMPLES)
 
 
-def taken_by(call: calls.Call[Any]) -> Route:
+def taken_by(call: Call[Any]) -> Route:
     route = route_of(call.method, call.path)
     assert route is not None, (call.method, call.path)
     return route
 
 
 @pytest.mark.parametrize(("name", "call"), EVERY)
-def test_the_node_takes_the_clients_request(name: str, call: calls.Call[Any]):
+def test_the_node_takes_the_clients_request(name: str, call: Call[Any]):
     route = taken_by(call)
     parameters = {parameter.name: parameter for parameter in route.parameters}
     sent = dict(parse_qsl(call.target.partition("?")[2]))
@@ -158,7 +176,7 @@ def test_the_node_takes_the_clients_request(name: str, call: calls.Call[Any]):
 
 
 @pytest.mark.parametrize(("name", "call"), EVERY)
-def test_the_client_knows_how_the_node_is_asked(name: str, call: calls.Call[Any]):
+def test_the_client_knows_how_the_node_is_asked(name: str, call: Call[Any]):
     route = taken_by(call)
     assert call.is_mutation <= route.is_order, name
     assert call.needs_leader or route.leader.value != "must" or route.method == "GET", name
@@ -189,7 +207,7 @@ def missing(ours: Any, theirs: Any, at: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("name", "call"), EVERY)
-def test_the_node_sends_every_field_the_client_reads(name: str, call: calls.Call[Any]):
+def test_the_node_sends_every_field_the_client_reads(name: str, call: Call[Any]):
     route = taken_by(call)
     if call.answer is type(None):
         assert 204 in route.statuses, name

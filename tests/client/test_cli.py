@@ -148,7 +148,8 @@ async def test_waiting_for_a_drain_that_cannot_end_times_out(
     async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
         await until(executor.running)
         late = await shardctl(
-            "executor", "drain", "e1", "--reason", "x", "--wait", "--timeout", "0.6"
+            *("executor", "drain", "e1", "--reason", "x", "--force"),
+            *("--wait", "--timeout", "0.6"),
         )
     assert late.status == faults.WAIT_TIMED_OUT
     assert "blocked (no_target)" in late.err
@@ -161,7 +162,7 @@ async def test_an_interrupted_wait_leaves_the_drain_going_and_says_so(
     await operator.declare_shards(namespace, ["a"])
     async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
         await until(executor.running)
-        words = ("executor", "drain", "e1", "--reason", "x", "--wait")
+        words = ("executor", "drain", "e1", "--reason", "x", "--wait", "--force")
         waiting = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "client.cli.main", "--endpoints", cluster.endpoints[0]),
             *("-n", namespace, *words),
@@ -362,7 +363,7 @@ async def test_events_are_listed_and_filtered(shardctl, operator, namespace):
     assert (await shardctl("events", "list", "--executor", "e9")).out == ""
     odd = await shardctl("events", "list", "--kind", "odd")
     assert odd.status == faults.REFUSED
-    assert odd.err.count("executor_lost") == 1
+    assert "executor_lost" in odd.err
     await shardctl("executor", "drain", "--hostname", "h7", "--reason", "kernel")
     assert "h7" in (await shardctl("events", "list", "--kind", "drain_started")).lines[-1].split()
     endless = await shardctl("events", "list", "--watch", "-o", "json")

@@ -58,7 +58,7 @@ async def disturb(rng, cables, operator, namespace):
                     await operator.move_shard(namespace, key, name, reason="test")
             case _:
                 host = f"host-{rng.choice(names)}"
-                drain = await operator.drain_host(namespace, host, reason="test")
+                drain = await operator.drain_host(namespace, host, reason="test", force=True)
                 await asyncio.sleep(rng.uniform(0.0, 0.3))
                 assert drain.id
                 await operator.undrain_host(namespace, host)

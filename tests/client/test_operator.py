@@ -1,6 +1,7 @@
 """Every request of an operator, against a real node."""
 
 import asyncio
+import re
 
 import pytest
 from aiohttp import web
@@ -131,9 +132,35 @@ async def test_a_watch_begins_with_what_is_kept_and_outlives_refusals():
     assert first.missed
     assert len(waits) == 2
     assert node.seen[0].query_string == "kind=executor_lost"
-    assert {request.query_string for request in node.seen[2:]} == {
-        "after=c:9&wait=30s&kind=executor_lost"
-    }
+    for request in node.seen[2:]:
+        assert re.fullmatch(r"after=c:9&wait=[0-9.]+s&kind=executor_lost", request.query_string)
+
+
+async def test_an_order_is_taken_back_and_a_time_that_is_past_is_asked_for(
+    cluster, operator, namespace
+):
+    await operator.declare_shards(namespace, ["a"])
+    async with Diary().executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        await operator.pin_shard(namespace, "a", "e1", reason="oops", expires_in_s=600.0)
+        pinned = await operator.shard(namespace, "a")
+        assert (pinned.pin_reason, pinned.pinned_until is not None) == ("oops", True)
+        (order,) = (await operator.events(namespace, orders=True, shard="a")).events
+        undone = await operator.undo(namespace, order.id, reason="wrong shard")
+        assert (undone.undoes, undone.kind) == (order.id, "shard_unpinned")
+        with pytest.raises(Conflict):
+            await operator.undo(namespace, order.id)
+        with pytest.raises(NotFound) as missing:
+            await operator.undo(namespace, 1)
+        assert missing.value.reason == "event_not_found"
+        now = await operator.shard(namespace, "a", at=order.at)
+        assert (now.pinned, now.then.executor, now.then.epoch) == (None, "e1", now.epoch)
+        cordoned = await operator.cordon_executor(
+            namespace, "e1", reason="sick", expires_in_s=600.0
+        )
+        assert (cordoned.cordon.reason, cordoned.cordon.until is not None) == ("sick", True)
+        host = await operator.cordon_host(namespace, "host-e1", expires_in_s=600.0)
+        assert host.cordon.target == "host/host-e1"
 
 
 async def test_without_an_outage_there_is_nothing_to_proceed_with(operator, namespace):
@@ -193,7 +220,9 @@ async def test_a_drain_is_followed_to_its_end_and_undone(cluster, operator, name
     await operator.declare_shards(namespace, ["a"])
     async with diary.executor(cluster.endpoints, namespace, "e1") as first:
         await until(first.running)
-        drain = await operator.drain_executor(namespace, "e1", reason="test")
+        with pytest.raises(Conflict, match="would_overload"):
+            await operator.drain_executor(namespace, "e1", reason="test")
+        drain = await operator.drain_executor(namespace, "e1", reason="test", force=True)
         assert [view.id for view in await operator.drains(namespace)] == [drain.id]
         with pytest.raises(TimedOut, match="1 shards left, blocked"):
             await operator.wait_drained(namespace, drain.id, timeout_s=0.3)

@@ -25,8 +25,9 @@ from client import (
     shard_for,
 )
 from client.fencing import SqlFence, Token
+from client.outlooks import BalanceView
 from client.testing import FrozenRouter, LocalCluster, LoneShard, freeze
-from client.views import BalanceView, DrainView, ExecutorView, NamespaceView, ShardView
+from client.views import DrainView, ExecutorView, NamespaceView, ShardView
 
 ENDPOINTS = ["http://127.0.0.1:7070"]
 

@@ -43,11 +43,11 @@ def order_of(event: Event, keys: Sequence[str], lease_s: float, *, may_lengthen:
         fields = {"lease_ttl_s": changed_s, "heartbeat_interval_s": changed_s / 5}
         return lambda o: o.change_policy(NAMESPACE, fields)
     orders: dict[str, Order] = {
-        "drain": lambda o: o.drain_executor(NAMESPACE, name, reason=WHY),
+        "drain": lambda o: o.drain_executor(NAMESPACE, name, reason=WHY, force=True),
         "undrain": lambda o: o.undrain_executor(NAMESPACE, name),
         "cordon": lambda o: o.cordon_executor(NAMESPACE, name),
         "uncordon": lambda o: o.uncordon_executor(NAMESPACE, name),
-        "drain_host": lambda o: o.drain_host(NAMESPACE, name, reason=WHY),
+        "drain_host": lambda o: o.drain_host(NAMESPACE, name, reason=WHY, force=True),
         "undrain_host": lambda o: o.undrain_host(NAMESPACE, name),
         "move": lambda o: o.move_shard(NAMESPACE, key, to, reason=WHY),
         "pin": lambda o: o.pin_shard(NAMESPACE, key, to, reason=WHY),
