@@ -5,18 +5,13 @@ Patterns are written as ECMAScript reads them too, since the OpenAPI document be
 
 from typing import Final
 
-from coordinator.api.query import EXECUTOR_ID
+from coordinator.api.query import EXECUTOR_ID, INSTANT_PATTERN
 from coordinator.api.route import Parameter
 
 CURSOR_PATTERN: Final = r"([^\x00-\x1f\x7f-\x9f]{1,111}:[0-9]{1,16})?"
 """Empty stands for none: programs that keep a cursor begin with an empty one."""
 WAIT_PATTERN: Final = r"[0-9]{1,9}(\.[0-9]{1,9})?(ms|s|m)?"
 INCARNATION_PATTERN: Final = r"[A-Za-z0-9-]{1,64}"
-MOMENT_PATTERN: Final = (
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
-    r"(Z|[+-][0-9]{2}:[0-9]{2})"
-)
-"""RFC 3339; seconds may be left out."""
 KEY_PATTERN: Final = r"[^\x00-\x1f\x7f-\x9f]{1,256}"
 
 NS: Final = "/v1/namespaces/{namespace}"
@@ -41,7 +36,7 @@ INCARNATION: Final = Parameter(
 BY_EXECUTOR: Final = Parameter("executor", "Only those of this one.", pattern=EXECUTOR_ID.pattern)
 BY_SHARD: Final = Parameter("shard", "Only those of this one.", pattern=KEY_PATTERN)
 BY_HOST: Final = Parameter("host", "Only those on this one.", pattern=EXECUTOR_ID.pattern)
-SINCE: Final = Parameter("since", "Only from this time on.", pattern=MOMENT_PATTERN)
-UNTIL: Final = Parameter("until", "Only up to this time.", pattern=MOMENT_PATTERN)
+SINCE: Final = Parameter("since", "Only from this time on.", pattern=INSTANT_PATTERN)
+UNTIL: Final = Parameter("until", "Only up to this time.", pattern=INSTANT_PATTERN)
 MISSING: Final = ("namespace_not_found",)
 WATCH: Final = ("recovering", "too_many_waiters", "shutting_down")

@@ -82,11 +82,11 @@ async def test_who_drained_a_host_last_night_is_one_question(api: Caller):
         "kernel",
     )
     assert [one["executor"] for one in await orders(api, ns, "&host=h1")] == ["e1"]
-    early, late = (quote(at.isoformat()) for at in (before, before + timedelta(hours=1)))
+    early, late = (f"{at:%FT%TZ}" for at in (before, before + timedelta(hours=1)))
     assert len(await orders(api, ns, f"&since={early}&until={late}")) == 2
     assert await orders(api, ns, f"&since={late}") == []
     assert await orders(api, ns, f"&until={early}") == []
-    for wrong in ("since=03:10", "since=2026-13-01T00:00Z", "until=2026-11-30T03:10"):
+    for wrong in ("since=03:10", "since=2026-13-01T00:00Z", "until=2026-11-30T03:10:00"):
         assert (await api.get(f"{ns}/events?{wrong}")).reason == "invalid"
 
 
@@ -116,10 +116,10 @@ async def test_a_shard_is_told_with_its_owner_of_a_time_that_is_past(api: Caller
     )
     second = await then(api, ns, moved["since"])
     assert (second["executor"], second["epoch"], second["until"]) == ("e2", moved["epoch"], None)
-    unknown = await then(api, ns, "2020-01-01T00:00:00+01:00")
+    unknown = await then(api, ns, "2020-01-01T00:00:00Z")
     assert (unknown["known"], unknown["executor"], unknown["known_from"]) == (False, None, created)
     assert unknown["told"] == f"it is not known who owned it before {created}"
-    for wrong in ("2999-01-01T00:00:00Z", "2026-02-30T00:00:00Z", "yesterday"):
+    for wrong in ("2999-01-01T00:00:00Z", "2026-11-30T00:00:00", "yesterday"):
         assert (await api.get(f"{ns}/shards/a?at={wrong}")).reason == "invalid"
 
 

@@ -31,7 +31,6 @@ from coordinator.api.parameters import (
     FORCE,
     HOST,
     MISSING,
-    MOMENT_PATTERN,
     NS,
     SHARD,
     SINCE,
@@ -39,6 +38,7 @@ from coordinator.api.parameters import (
     WAIT,
     WATCH,
 )
+from coordinator.api.query import INSTANT_PATTERN
 from coordinator.api.rights import Right
 from coordinator.api.route import (
     LIST_BYTES,
@@ -124,7 +124,7 @@ _SHARDS: Final = (
         shown.ShardView,
         leader=Leader.BETTER,
         reasons=_SHARD,
-        parameters=(Parameter("at", "Also who owned it at this time.", pattern=MOMENT_PATTERN),),
+        parameters=(Parameter("at", "Also who owned it at this time.", pattern=INSTANT_PATTERN),),
     ),
     order(
         "DELETE",
