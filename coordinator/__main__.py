@@ -2,7 +2,8 @@
 
 `shard-coordinator token new` makes a token instead (`token_command.py`).
 
-Exit status: 0 stopped as told, 1 the node failed or could not start, 2 wrong usage or settings.
+Exit status: 0 stopped as told, 1 the node failed, could not start, or (`--ping`) does not live, 2
+wrong usage or settings.
 """
 
 import argparse
@@ -16,14 +17,12 @@ from coordinator import __version__, token_command
 from coordinator.api import TlsRefused, TokensRefused
 from coordinator.credentials import Credentials
 from coordinator.logs import set_up_logs
+from coordinator.ping import is_alive
 from coordinator.process import Start, run
 from coordinator.settings import LogLevel, Settings, SettingsError, load_settings
 
 
-def main() -> None:
-    """Run a node, or make a token."""
-    if sys.argv[1:2] == ["token"]:
-        sys.exit(token_command.main(sys.argv[2:]))
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="shard-coordinator",
         description="One node of a Shard Coordinator cluster; `token new` makes tokens for it.",
@@ -34,6 +33,11 @@ def main() -> None:
         "--check",
         action="store_true",
         help="check the settings, tokens and the API's certificates, and exit: 0 good, 2 not",
+    )
+    parser.add_argument(
+        "--ping",
+        action="store_true",
+        help="ask the node that runs with these settings whether it lives, and exit: 0 yes, 1 no",
     )
     parser.add_argument(
         "--bootstrap",
@@ -52,7 +56,14 @@ def main() -> None:
         help="overrides the settings, after a reload (SIGHUP) as well",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    arguments = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Run a node, or make a token."""
+    if sys.argv[1:2] == ["token"]:
+        sys.exit(token_command.main(sys.argv[2:]))
+    arguments = _parser().parse_args()
 
     def load() -> Settings:
         settings = load_settings(arguments.config, os.environ)
@@ -69,6 +80,8 @@ def main() -> None:
         sys.exit(2)
     if arguments.check:
         sys.exit(_checked(settings))
+    if arguments.ping:
+        sys.exit(0 if is_alive(settings) else 1)
     set_up_logs(settings.log.level, settings.log.format)
     start = Start(
         settings=settings,

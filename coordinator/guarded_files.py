@@ -12,7 +12,8 @@ from typing import Final
 WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IRWXO
 """For files of hashes: a group may read them, such as the one that a service's files belong to."""
 SEEN_BY_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-"""For private keys."""
+"""For private keys. A group may read those that are root's: so Kubernetes hands secrets out, and so
+a machine gives one key to several of its services."""
 
 
 class FileRefused(Exception):  # noqa: N818 - says what is done with the file
@@ -34,6 +35,12 @@ def read_guarded(path: str, *, forbidden: int, bytes_max: int) -> bytes:
     return data
 
 
+def forbidden_in(seen: os.stat_result, forbidden: int) -> int:
+    """What is forbidden of this file: a group may read what is root's, if this is not root."""
+    is_roots = seen.st_uid == 0 and os.geteuid() != 0
+    return forbidden & ~stat.S_IRGRP if is_roots else forbidden
+
+
 def stamp(path: str) -> object:
     """Something that changes when the file does; None while it cannot be looked at."""
     try:
@@ -49,6 +56,7 @@ def _fault(path: str, seen: os.stat_result, forbidden: int) -> str | None:
     if seen.st_uid not in {0, os.geteuid()}:
         return f"{path} belongs to user {seen.st_uid}, who could change it: chown it"
     mode = stat.S_IMODE(seen.st_mode)
+    forbidden = forbidden_in(seen, forbidden)
     if mode & forbidden:
         good = mode & ~forbidden & 0o777
         return f"{path} is open to others (mode {mode:04o}): chmod {good:o} {path}"

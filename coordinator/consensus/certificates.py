@@ -15,13 +15,13 @@ from typing import Final
 from coordinator.consensus.contract import ConsensusError, PeerCertificates
 from coordinator.consensus.library import logger
 from coordinator.consensus.session import Session, Untrusted
+from coordinator.guarded_files import SEEN_BY_OTHERS, forbidden_in
 
 LOOK_EVERY_S: Final = 1.0
 """Three `stat` calls; a renewed certificate is in use a second later."""
 WARN_BEFORE_S: Final = 7 * 86_400.0
 WARN_EVERY_S: Final = 86_400.0
 """A certificate that nobody renews is told about once a day in its last week, and after."""
-READABLE_BY_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 class CertificatesRefused(ConsensusError):  # noqa: N818 - says what is done with the files
@@ -41,6 +41,11 @@ class Certificates:
         self._stamp: tuple[object, ...] = ()
         self.ends_at_s = 0.0
         self._load(self._stamps())
+
+    @property
+    def left_s(self) -> float:
+        """How long its own certificate is good for; below zero when it is over."""
+        return self.ends_at_s - self._wall()
 
     def session(self, *, is_server: bool) -> Session:
         """A new connection's session, under the certificates of this moment."""
@@ -145,12 +150,13 @@ def _prove(client: ssl.SSLContext, server: ssl.SSLContext) -> tuple[frozenset[st
 
 def _check_private(path: str) -> None:
     try:
-        mode = Path(path).stat().st_mode
+        seen = Path(path).stat()
     except OSError as error:
         raise CertificatesRefused(f"{path}: {_said(error)}") from None
-    if mode & READABLE_BY_OTHERS:
+    mode = stat.S_IMODE(seen.st_mode)
+    if mode & forbidden_in(seen, SEEN_BY_OTHERS):
         raise CertificatesRefused(
-            f"{path} can be read by others (mode {stat.S_IMODE(mode):04o}): chmod 600 {path}"
+            f"{path} can be read by others (mode {mode:04o}): chmod 600 {path}"
         )
 
 

@@ -183,6 +183,8 @@ class Status:
     """Why nothing can be kept at the moment; such a node answers nothing from its state."""
     stepped_age_s: float = 0.0
     """Since the last step: many times the tick says that nothing goes on here any more."""
+    certificate_left_s: float | None = None
+    """How long this node's certificate is good for; None without TLS between nodes."""
     formats: tuple[int, int] = (1, 1)
     """Formats of entries that this node reads."""
     format_in_force: int = 0

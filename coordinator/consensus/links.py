@@ -245,6 +245,11 @@ class Links:
 
     # Everything else.
 
+    @property
+    def certificate_left_s(self) -> float | None:
+        """How long this node's certificate is good for; None without TLS."""
+        return None if self._certificates is None else self._certificates.left_s
+
     def refresh_certificates(self) -> None:
         """Reads the certificates again; links that are up keep the ones they began with."""
         if self._certificates is not None:

@@ -35,6 +35,7 @@ def describe(
         storage="journal" if engine.log.is_durable else "memory",
         disk_fault=replica.disk_fault,
         stepped_age_s=replica.now - replica.stepped_at,
+        certificate_left_s=None if links is None else links.certificate_left_s,
         formats=replica.config.formats,
         format_in_force=format_in_force,
         peers=tuple(_describe_peer(replica, links, peer) for peer in replica.peers),

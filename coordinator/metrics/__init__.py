@@ -68,6 +68,7 @@ class NodeMetrics(Collector):
             "raft_log_entries": status.log_entries,
             "raft_log_bytes": status.log_bytes,
             "raft_disk_fault": status.disk_fault is not None,
+            "raft_certificate_left_seconds": status.certificate_left_s,
             "snapshot_bytes": status.snapshot_bytes,
             "snapshot_age_seconds": status.snapshot_age_s,
         }

@@ -32,6 +32,10 @@ NODE_GAUGES: Final[Table] = {
     "raft_log_entries": ("Entries in the log", ()),
     "raft_log_bytes": ("Bytes of the entries in the log", ()),
     "raft_disk_fault": ("1 while this node's journal takes nothing", ()),
+    "raft_certificate_left_seconds": (
+        "How long this node's certificate for its peers is good for; none without one",
+        (),
+    ),
     "snapshot_bytes": ("Size of the last snapshot; 0 before the first", ()),
     "snapshot_age_seconds": ("Seconds since the last snapshot was made; none before the first", ()),
     "watch_waiters": ("Open long polls", ()),

@@ -62,6 +62,9 @@ SCENARIOS: Final = {
     "NodeBehind": Fires(1, {f"{P}raft_leader_contact_seconds{_N1}": 11}, labels=ON_N1),
     "Quarantined": Fires(2, {f"{P}raft_is_quarantined{_N1}": 1}, labels=ON_N1),
     "DiskFault": Fires(1, {f"{P}raft_disk_fault{_N1}": 1}, labels=ON_N1),
+    "CertificateEnds": Fires(
+        10, {f"{P}raft_certificate_left_seconds{_N1}": 6.9 * 86_400}, labels=ON_N1
+    ),
     "LoopLate": Fires(
         6, {}, growing=histogram("loop_lag_seconds", 0.25, 'instance="n1",'), labels=ON_N1
     ),
