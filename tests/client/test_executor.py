@@ -1,22 +1,36 @@
-"""Executors against a real node: joining, running, losing the lease, leaving."""
+"""Executors against a real node, on virtual time: joining, running, losing the lease, leaving."""
 
 import asyncio
 import os
 import signal
 import threading
-import time
 
 import pytest
 
 from client import IncarnationClosed, LeaseState, NotFound, TimedOut
 from client.lives import START_TRIES_MAX
+from client.testing import LocalCluster
 from tests.client.conftest import POLICY, free_port
-from tests.client.fleet import Cuttable, Diary
+from tests.client.fleet import Diary
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 LEASE_S = POLICY["lease_ttl_s"]
+
+
+@pytest.fixture
+async def cluster():
+    async with LocalCluster(namespace="jobs", policy=POLICY) as one:
+        yield one
+
+
+@pytest.fixture
+def namespace(cluster):
+    return cluster.namespace
+
+
+@pytest.fixture
+def operator(cluster):
+    return cluster.operator()
 
 
 @pytest.fixture
@@ -63,7 +77,7 @@ async def test_an_executor_runs_what_it_is_given_and_is_gone_after_it_left(
 
 
 async def test_an_executor_that_leaves_hands_everything_over_first(
-    start, diary, operator, namespace
+    start, diary, operator, namespace, cluster
 ):
     keys = [f"k{number}" for number in range(8)]
     await operator.declare_shards(namespace, keys)
@@ -71,9 +85,9 @@ async def test_an_executor_that_leaves_hands_everything_over_first(
     await first.__aenter__()
     await until(lambda: len(first.running()) == 8)
     async with start("e2") as second:
-        began = time.monotonic()
+        began = cluster.now()
         await first.__aexit__(None, None, None)
-        assert time.monotonic() - began < 2.5  # by handoff, not for want of a taker
+        assert cluster.now() - began < 2.5  # by handoff, not for want of a taker
         await until(lambda: len(second.running()) == 8)
         for key in keys:
             assert diary.of(key) == [("e1", "start"), ("e1", "stop"), ("e2", "start")]
@@ -249,23 +263,23 @@ async def test_a_loads_function_that_hangs_or_raises_costs_news_and_no_heartbeat
 
 
 async def test_a_cut_off_executor_has_stopped_before_another_one_starts(
-    start, diary, operator, namespace
+    start, diary, operator, namespace, cluster
 ):
     await operator.declare_shards(namespace, ["a"])
-    cable, states = Cuttable(), []
-    async with start("e1", transport=cable, on_lease=states.append) as first:
+    states = []
+    async with start("e1", on_lease=states.append) as first:
         await until(first.running)
         shard, incarnation = diary.shards["e1", "a"], first.incarnation
         async with start("e2") as second:
-            cable.is_cut = True
-            cut_at = time.monotonic()
+            cluster.cut("e1")
+            cut_at = cluster.now()
             await until(lambda: not shard.may_act())
-            assert time.monotonic() - cut_at < LEASE_S
+            assert cluster.now() - cut_at < LEASE_S
             await until(second.running)
             assert diary.of("a") == [("e1", "start"), ("e1", "stop"), ("e2", "start")]
             assert first.lease_state is LeaseState.LOST
             assert not first.running()
-            cable.is_cut = False
+            cluster.heal("e1")
             await until(lambda: first.lease_state is LeaseState.CONNECTED)
             assert first.incarnation != incarnation
             assert states == [
@@ -278,38 +292,38 @@ async def test_a_cut_off_executor_has_stopped_before_another_one_starts(
 
 
 async def test_permission_ends_with_the_lease_although_the_stop_hangs(
-    start, diary, operator, namespace
+    start, diary, operator, namespace, cluster
 ):
     await operator.declare_shards(namespace, ["a"])
-    cable, hung = Cuttable(), asyncio.Event()
+    hung = asyncio.Event()
 
     async def hang(shard):
         diary.note("e1", "stop", shard)
         await hung.wait()
 
-    async with start("e1", transport=cable, on_stop=hang) as first:
+    async with start("e1", on_stop=hang) as first:
         await until(first.running)
         shard = diary.shards["e1", "a"]
         async with start("e2") as second:
-            cable.is_cut = True
+            cluster.cut("e1")
             await until(second.running)
             assert not shard.may_act()
             assert shard.lease_left_s == 0.0
-            cable.is_cut = False
+            cluster.heal("e1")
             await until(lambda: first.lease_state is LeaseState.CONNECTED)
             assert first.running() == {}  # what still stops belongs to the lost incarnation
         hung.set()
 
 
-async def test_a_short_cut_stops_nothing(start, diary, operator, namespace):
+async def test_a_short_cut_stops_nothing(start, diary, operator, namespace, cluster):
     await operator.declare_shards(namespace, ["a"])
-    cable, states = Cuttable(), []
-    async with start("e1", transport=cable, on_lease=states.append) as executor:
+    states = []
+    async with start("e1", on_lease=states.append) as executor:
         await until(executor.running)
-        cable.is_cut = True
+        cluster.cut("e1")
         await until(lambda: executor.lease_state is LeaseState.SUSPENDED)
         assert diary.shards["e1", "a"].may_act()
-        cable.is_cut = False
+        cluster.heal("e1")
         await until(lambda: executor.lease_state is LeaseState.CONNECTED)
         assert diary.of("a") == [("e1", "start")]
 
@@ -328,7 +342,7 @@ async def test_a_release_that_hangs_ends_with_the_lease_of_its_shard(
         await until(lambda: len(first.running()) == 2)
         async with start("e2") as second:
             await operator.move_shard(namespace, "a", "e2", reason="test")
-            await until(second.running, within_s=8)
+            await until(second.running)
             assert not diary.shards["e1", "a"].may_act()
             assert diary.shards["e1", "b"].may_act()
             assert first.lease_state is LeaseState.CONNECTED
