@@ -3,18 +3,17 @@
 import asyncio
 import contextlib
 import random
-import time
 
 import pytest
 
 from client import ShardCoordinatorError
-from tests.client.fleet import Cuttable, Diary
-from tests.waiting import until
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+from client.testing import LocalCluster
+from tests.client.conftest import POLICY
 
 KEYS = [f"k{number}" for number in range(12)]
-SECONDS = 5.0
+NAMES = ("e1", "e2", "e3")
+SECONDS = 10.0
+LOOK_S = 0.005
 
 
 class Witness:
@@ -38,26 +37,26 @@ class Witness:
                 assert len(acting) <= 1, f"{key}: {acting}"
                 self.seen.update((key, who[0]) for who in acting)
             self.looks += 1
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(LOOK_S)
 
 
-async def disturb(rng, cables, operator, namespace):
-    end = time.monotonic() + SECONDS
-    names = sorted(cables)
-    while time.monotonic() < end:
+async def disturb(rng, cluster):
+    operator, namespace = cluster.operator(), cluster.namespace
+    end = cluster.now() + SECONDS
+    while cluster.now() < end:
         match rng.randrange(4):
             case 0:
-                cable = cables[rng.choice(names)]
-                cable.is_cut = True
+                name = rng.choice(NAMES)
+                cluster.cut(name)
                 asyncio.get_running_loop().call_later(
-                    rng.choice([0.3, 1.0, 2.5]), setattr, cable, "is_cut", False
+                    rng.choice([0.3, 1.0, 2.5]), cluster.heal, name
                 )
             case 1 | 2:
-                key, name = rng.choice(KEYS), rng.choice(names)
+                key, name = rng.choice(KEYS), rng.choice(NAMES)
                 with contextlib.suppress(ShardCoordinatorError):  # gone, or moving already
                     await operator.move_shard(namespace, key, name, reason="test")
             case _:
-                host = f"host-{rng.choice(names)}"
+                host = f"host-{rng.choice(NAMES)}"
                 drain = await operator.drain_host(namespace, host, reason="test", force=True)
                 await asyncio.sleep(rng.uniform(0.0, 0.3))
                 assert drain.id
@@ -66,12 +65,11 @@ async def disturb(rng, cables, operator, namespace):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_at_no_instant_two_executors_may_act_on_a_shard(cluster, namespace, operator, seed):
+async def test_at_no_instant_two_executors_may_act_on_a_shard(seed):
     rng = random.Random(seed)
-    witness, diary = Witness(), Diary()
-    cables = {name: Cuttable() for name in ("e1", "e2", "e3")}
+    witness = Witness()
 
-    def executor(name):
+    def executor(cluster, name):
         async def start(shard):
             witness.note(name, shard)
             await asyncio.sleep(rng.choice([0.0, 0.0, 0.05, 0.3]))
@@ -79,28 +77,26 @@ async def test_at_no_instant_two_executors_may_act_on_a_shard(cluster, namespace
         async def stop(_):
             await asyncio.sleep(rng.choice([0.0, 0.0, 0.05, 2.0]))
 
-        return diary.executor(
-            cluster.endpoints,
-            namespace,
-            name,
-            transport=cables[name],
-            on_start=start,
-            on_stop=stop,
-        )
+        return cluster.executor(name, on_start=start, on_stop=stop, leave_timeout_s=0.5)
 
-    await operator.declare_shards(namespace, KEYS)
-    async with executor("e1") as e1, executor("e2") as e2, executor("e3") as e3:
-        watching = asyncio.create_task(witness.watch())
-        await disturb(rng, cables, operator, namespace)
-        for cable in cables.values():
-            cable.is_cut = False
+    async with LocalCluster(policy=POLICY, seed=seed) as cluster:
+        await cluster.declare(*KEYS)
+        async with (
+            executor(cluster, "e1") as e1,
+            executor(cluster, "e2") as e2,
+            executor(cluster, "e3") as e3,
+        ):
+            watching = asyncio.create_task(witness.watch())
+            await disturb(rng, cluster)
+            for name in NAMES:
+                cluster.heal(name)
 
-        def everything_runs_once():
-            running = [key for one in (e1, e2, e3) for key in one.running()]
-            return sorted(running) == sorted(KEYS)
+            def everything_runs_once():
+                running = [key for one in (e1, e2, e3) for key in one.running()]
+                return sorted(running) == sorted(KEYS)
 
-        await until(everything_runs_once, within_s=15)
-        assert not watching.done(), watching.exception()
-        watching.cancel()
-    assert witness.looks > 200
+            await cluster.until(everything_runs_once, within_s=15)
+            assert not watching.done(), watching.exception()
+            watching.cancel()
+    assert witness.looks > SECONDS / LOOK_S / 2
     assert len(witness.seen) > len(KEYS)  # shards did change hands
