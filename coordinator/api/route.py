@@ -46,6 +46,8 @@ class Parameter:
     is_required: bool = False
     pattern: str = ""
     """What the whole text must match; empty where any text may be asked for."""
+    unmatched: str = ""
+    """What a text that does not match it is told, where the pattern says that to nobody."""
     upper: int = 0
     """Of an integer; the lower bound is 1."""
     may_be_empty: bool = False
@@ -62,7 +64,7 @@ class Parameter:
         if self.kind == "integer" and not self._is_within(text):
             return f"must be a number from 1 to {self.upper}"
         if self.pattern and not re.fullmatch(self.pattern, text):
-            return f"{text[:200]!r} does not match {self.pattern}"
+            return f"{text[:200]!r} {self.unmatched or f'does not match {self.pattern}'}"
         return ""
 
     def _is_within(self, text: str) -> bool:

@@ -101,14 +101,14 @@ async def virtual_time() -> AsyncIterator[VirtualTime]:
     taken.give_back()
 
 
-def module_fixture(**options: Any) -> Any:
-    """An async fixture on the module's loop, where its nodes live."""
-    return pytest_asyncio.fixture(loop_scope="module", **options)
+def node_fixture(**options: Any) -> Any:
+    """An async fixture on the loop that lasts for all tests, where the node lives."""
+    return pytest_asyncio.fixture(loop_scope="session", **options)
 
 
-@module_fixture(scope="module")
+@node_fixture(scope="session")
 async def cluster() -> AsyncIterator[Cluster]:
-    """One node for the tests of a module; each takes a namespace of its own."""
+    """One node for all tests that need a real one; each takes a namespace of its own."""
     one = Cluster(1)
     await one.start()
     yield one
@@ -124,13 +124,13 @@ async def three_nodes() -> AsyncIterator[Cluster]:
     await three.stop()
 
 
-@module_fixture()
+@node_fixture()
 async def operator(cluster: Cluster) -> AsyncIterator[Operator]:
     async with Operator(cluster.endpoints) as one:
         yield one
 
 
-@module_fixture()
+@node_fixture()
 async def namespace(cluster: Cluster, operator: Operator) -> AsyncIterator[str]:
     """An open namespace that no other test uses."""
     name = f"ns-{next(_NUMBERS)}"

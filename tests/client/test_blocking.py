@@ -13,7 +13,7 @@ import client
 from client import blocking
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def public(kind):

@@ -11,11 +11,11 @@ import pytest
 
 import client
 from client import Operator
-from tests.client.conftest import POLICY, module_fixture
+from tests.client.conftest import POLICY, node_fixture
 from tests.waiting import until
 
 FOLDER = Path(client.__file__).parent / "examples"
-on_module_loop = pytest.mark.asyncio(loop_scope="module")
+on_nodes_loop = pytest.mark.asyncio(loop_scope="session")
 
 
 @contextlib.asynccontextmanager
@@ -58,9 +58,10 @@ async def services(cluster, module, count, folder, *, ends_well=False):
         yield urls
 
 
-@module_fixture()
+@node_fixture()
 async def make_namespace(cluster):
     """Namespaces that the examples find: no lease has to pass before they are placed."""
+    made = []
     async with Operator(cluster.endpoints) as operator:
 
         async def make(name, *, shard_count=None, **policy):
@@ -70,13 +71,16 @@ async def make_namespace(cluster):
                 shard_count=shard_count,
                 policy={**POLICY, **policy},
             )
+            made.append(name)
             await cluster.close_window(name)
             return operator
 
         yield make
+        for name in made:
+            await operator.delete_namespace(name, force=True)
 
 
-@on_module_loop
+@on_nodes_loop
 async def test_callers_are_limited_wherever_they_ask(cluster, make_namespace, tmp_path):
     operator = await make_namespace("limits", shard_count=64)
     async with (
@@ -101,7 +105,7 @@ async def test_callers_are_limited_wherever_they_ask(cluster, make_namespace, tm
         assert sum(one.shards for one in view) == 64
 
 
-@on_module_loop
+@on_nodes_loop
 async def test_no_task_is_lost_or_handed_out_twice_while_lists_move(
     cluster, make_namespace, tmp_path
 ):
@@ -149,7 +153,7 @@ async def _true(value):
     return value
 
 
-@on_module_loop
+@on_nodes_loop
 async def test_tenants_jobs_are_done_once_and_their_cost_is_reported(
     cluster, make_namespace, tmp_path
 ):
@@ -171,7 +175,7 @@ async def test_tenants_jobs_are_done_once_and_their_cost_is_reported(
         assert max(found, key=lambda key: found[key] or 0.0) == "acme"
 
 
-@on_module_loop
+@on_nodes_loop
 async def test_a_shell_script_can_be_an_executor(cluster, make_namespace, tmp_path):
     operator = await make_namespace("shell", lease_ttl_s=10, heartbeat_interval_s=2)
     told = tmp_path / "told"

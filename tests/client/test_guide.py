@@ -13,7 +13,7 @@ import pytest
 import client
 from client import Executor, LeaseState, Misdirected, Owner, Router
 from client.testing import LocalCluster
-from tests.client.conftest import module_fixture
+from tests.client.conftest import node_fixture
 
 PAGE = (Path(client.__file__).parent / "GUIDE.md").read_text()
 PYTHON = dict(re.findall(r"```python (\S+)\n(.*?)```", PAGE, re.DOTALL))
@@ -203,7 +203,7 @@ async def test_a_router_of_today_hashes_until_there_is_a_table(tmp_path):
             assert (now.executor, now.address) == (before[key].executor, before[key].address)
 
 
-@module_fixture()
+@node_fixture()
 async def shell(cluster, tmp_path):
     """Runs a block as a user does, with `shardctl` in the path."""
 
@@ -231,7 +231,7 @@ async def shell(cluster, tmp_path):
     yield run
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_commands_do_what_the_guide_says(shell, operator):
     await shell("create")
     assert (await operator.namespace("jobs")).kind == "open"

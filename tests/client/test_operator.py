@@ -11,7 +11,7 @@ from tests.client.fleet import Diary
 from tests.client.scripted import ok, problem, serving
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_namespace_is_made_found_changed_and_deleted(operator, namespace):

@@ -10,7 +10,7 @@ import pytest
 from tests.client.fleet import Diary
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LEASE_S = 8.0  # far beyond what a restart may take with a proof of death
 KEYS = [f"k{number}" for number in range(8)]

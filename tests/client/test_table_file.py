@@ -121,7 +121,7 @@ def test_an_empty_fleet_is_refused():
 # ------------------------------------------------------------------------------- whole routers
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_router_that_starts_in_an_outage_routes_by_the_last_table(
     cluster, namespace, operator, tmp_path
 ):
@@ -145,7 +145,7 @@ async def test_a_router_that_starts_in_an_outage_routes_by_the_last_table(
         await until(lambda: len(back) == 0)  # e1 left meanwhile
 
 
-@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_file_follows_while_the_router_runs_and_a_bad_place_for_it_harms_nothing(
     cluster, namespace, operator, tmp_path, caplog
 ):

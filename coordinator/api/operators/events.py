@@ -23,7 +23,8 @@ from coordinator.watches import EVENTS
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000
 """Of a page, at most some 500 bytes each: half a megabyte."""
-KINDS_PATTERN: Final = "({0})(,({0}))*".format("|".join(EventKind))
+KINDS: Final = tuple(kind.value for kind in EventKind)
+KINDS_PATTERN: Final = "({0})(,({0}))*".format("|".join(KINDS))
 
 Filter = Callable[[Event], bool]
 

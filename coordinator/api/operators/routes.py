@@ -204,7 +204,10 @@ _EVENTS: Final = (
             AFTER,
             WAIT,
             Parameter(
-                "kind", "Only these kinds, with commas between.", pattern=events.KINDS_PATTERN
+                "kind",
+                "Only these kinds, with commas between.",
+                pattern=events.KINDS_PATTERN,
+                unmatched=f"is none of {', '.join(events.KINDS)}",
             ),
             BY_SHARD,
             BY_EXECUTOR,
