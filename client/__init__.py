@@ -9,6 +9,7 @@
 Errors are drawn as a tree in `client.errors`.
 """
 
+from client.connection import Access
 from client.errors import (
     BadAnswer,
     Conflict,
@@ -45,6 +46,7 @@ from client.switchboard import Switchboard
 from client.table import Owner
 
 __all__ = [
+    "Access",
     "BadAnswer",
     "Conflict",
     "Contended",

@@ -6,11 +6,13 @@ which node is asked is decided in `endpoints`, how long to wait in `retry`.
 
 import asyncio
 import math
+import os
 import random
+import ssl
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self, TypedDict, TypeVar
 
 import msgspec
 
@@ -19,14 +21,28 @@ from client.call import Call
 from client.clock import lease_now_s
 from client.endpoints import Endpoints
 from client.retry import RetryBudget, full_jitter_s, spread_s
+from client.token_file import TokenFile
 from client.transport import Response, Transport, TransportFailed, transport_to
 
 T = TypeVar("T")
 
 ATTEMPT_TIMEOUT_S: Final = 5.0  # a node that has not answered for so long is worth leaving
 NOT_MODIFIED: Final = 304
+_UNKNOWN: Final = 401
 _OK_STATUSES: Final = range(200, 300)
 _FAILOVER_WAIT_S: Final = 0.05  # to another node at once, spread enough that no herd forms
+
+
+class Access(TypedDict, total=False):
+    """How a client says who it is, and which nodes it believes."""
+
+    token: str | None
+    """The bearer token itself; not together with a file of one."""
+    token_file: str | os.PathLike[str] | None
+    """A file with the token, readable by its user alone; it may change while the client runs."""
+    tls: ssl.SSLContext | None
+    """Who has to have signed the nodes' certificates, by default a CA of this machine; and the
+    certificate to be known by instead of a token, if there is one."""
 
 
 class Connection:
@@ -41,6 +57,8 @@ class Connection:
         endpoints: Sequence[str],
         token: str | None = None,
         *,
+        token_file: str | os.PathLike[str] | None = None,
+        tls: ssl.SSLContext | None = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
         monotonic: Callable[[], float] = lease_now_s,
@@ -50,8 +68,13 @@ class Connection:
     ) -> None:
         self._rng: Final = rng or random.Random()
         self._endpoints: Final = Endpoints(endpoints, self._rng)
+        if token is not None and token_file is not None:
+            raise ValueError("give a token or a file of one, not both")
         self._token: Final = token
-        self._transport: Final[Transport] = transport or transport_to(endpoints)
+        self._token_file: Final = (
+            None if token_file is None else TokenFile(token_file, monotonic=monotonic)
+        )
+        self._transport: Final[Transport] = transport or transport_to(endpoints, tls)
         self._monotonic: Final = monotonic
         self._sleep: Final = sleep
         self._mint: Final = mint
@@ -135,6 +158,23 @@ class Connection:
         self, call: Call[T], key: str, timeout_s: float, *, is_cut_short: bool = False
     ) -> Response:
         url = self._endpoints.pick(needs_leader=call.needs_leader)
+        response = await self._asked(url, call, key, timeout_s, is_cut_short=is_cut_short)
+        renewed = self._token_file
+        if response.status == _UNKNOWN and renewed is not None and renewed.renew():
+            # The former one was withdrawn a moment ago.
+            response = await self._asked(url, call, key, timeout_s, is_cut_short=is_cut_short)
+        if response.status in _OK_STATUSES or response.status == NOT_MODIFIED:
+            return response
+        error = error_of(response)
+        if isinstance(error, errors.Unavailable | errors.RateLimited) and not isinstance(
+            error, errors.Unassigned
+        ):
+            self._endpoints.observe_refusal(url)
+        raise error
+
+    async def _asked(
+        self, url: str, call: Call[T], key: str, timeout_s: float, *, is_cut_short: bool
+    ) -> Response:
         try:
             response = await self._transport.request(
                 call.method,
@@ -151,21 +191,15 @@ class Connection:
         self.cluster_id = response.headers.get("x-cluster-id", self.cluster_id)
         if leader := response.headers.get("x-leader"):
             self._endpoints.observe_leader(leader, self._monotonic())
-        if response.status in _OK_STATUSES or response.status == NOT_MODIFIED:
-            return response
-        error = error_of(response)
-        if isinstance(error, errors.Unavailable | errors.RateLimited) and not isinstance(
-            error, errors.Unassigned
-        ):
-            self._endpoints.observe_refusal(url)
-        raise error
+        return response
 
     def _headers(self, call: Call[T], key: str) -> dict[str, str]:
         headers = {"Accept": "application/json"}
         if call.body is not None:
             headers["Content-Type"] = "application/json"
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        token = self._token if self._token_file is None else self._token_file.current()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         if key:
             headers["Idempotency-Key"] = key
         if call.if_match:

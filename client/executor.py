@@ -13,13 +13,13 @@ import socket
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
 from client import errors
 from client.bodies import ShardBodies, ShardBody
 from client.callbacks import end_tasks, is_async, is_being_ended
 from client.clock import lease_now_s
-from client.connection import Connection
+from client.connection import Access, Connection
 from client.keeper import ShardCallback
 from client.lease import LeaseState
 from client.leaving import Farewell, checked_return
@@ -68,6 +68,9 @@ class Executor:
     it is asked, or what a `recorder` measures: the CPU of this process, split over its shards.
     `backlog` says how much waits; it must not block.
 
+    Who it is it says by `token`, or by what is in `token_file`, read again when that changes; whom
+    it believes, and which certificate it shows, is in `tls` (see `Access`).
+
     `back_within_s` says when leaving that this name comes back so soon (a deploy) that its shards
     are to be kept for it: they are stopped, not handed over. With `lock_dir`, a folder on this
     machine (`$XDG_RUNTIME_DIR/shards`, `/run/NAME`), a restart after a crash gets its shards back
@@ -99,7 +102,6 @@ class Executor:
         capacity: float = 1.0,
         version: str = "",
         labels: Mapping[str, str] | None = None,
-        token: str | None = None,
         loads: LoadsCallback | None = None,
         recorder: LoadRecorder | None = None,
         backlog: BacklogCallback | None = None,
@@ -113,6 +115,7 @@ class Executor:
         rng: random.Random | None = None,
         clock: Callable[[], float] = lease_now_s,
         mint: Callable[[], str] = lambda: uuid.uuid4().hex,
+        **access: Unpack[Access],
     ) -> None:
         self._bodies: Final = ShardBodies(on_start, on_stop)
         self._join_timeout_s, self._back_within_s = join_timeout_s, checked_return(back_within_s)
@@ -124,7 +127,7 @@ class Executor:
         self._parts: Final = assembled(
             self._profile,
             self._bodies.callbacks(on_prepare),
-            Connection(endpoints, token, transport=transport, rng=rng, monotonic=clock),
+            Connection(endpoints, transport=transport, rng=rng, monotonic=clock, **access),
             LoadSources(loads, recorder, backlog),
             clock=clock,
             rng=rng,

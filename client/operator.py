@@ -8,12 +8,12 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar, Unpack
 
 from client import calls, errors, views
 from client.call import Call
 from client.clock import lease_now_s
-from client.connection import Connection
+from client.connection import Access, Connection
 from client.operator_balance import BalanceVerbs
 from client.operator_news import NewsVerbs
 from client.transport import Transport
@@ -33,15 +33,15 @@ class Operator(BalanceVerbs, NewsVerbs):
         self,
         endpoints: Sequence[str],
         *,
-        token: str | None = None,
         timeout_s: float = TIMEOUT_S,
         transport: Transport | None = None,
         rng: random.Random | None = None,
         monotonic: Callable[[], float] = lease_now_s,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        **access: Unpack[Access],
     ) -> None:
         self.connection: Final = Connection(
-            endpoints, token, transport=transport, rng=rng, monotonic=monotonic, sleep=sleep
+            endpoints, transport=transport, rng=rng, monotonic=monotonic, sleep=sleep, **access
         )
         self._timeout_s: Final = timeout_s
         self._rng: Final = rng or random.Random()

@@ -11,12 +11,12 @@ import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
 from client import calls, errors
 from client.callbacks import is_being_ended
 from client.clock import lease_now_s
-from client.connection import NOT_MODIFIED, Connection, decoded_answer
+from client.connection import NOT_MODIFIED, Access, Connection, decoded_answer
 from client.lifecycle import Cursor
 from client.protocol import RoutingAnswer
 from client.retry import CAP_S, Pace, full_jitter_s, poll_wait_s, spread_s
@@ -58,19 +58,19 @@ class Router:
         endpoints: Sequence[str],
         *,
         namespace: str,
-        token: str | None = None,
         on_change: Callable[[], object] | None = None,
         table_file: str | os.PathLike[str] | None = None,
         fallback_fleet: Mapping[str, str] | None = None,
         transport: Transport | None = None,
         rng: random.Random | None = None,
         clock: Callable[[], float] = lease_now_s,
+        **access: Unpack[Access],
     ) -> None:
         self._namespace: Final = namespace
         self._clock: Final = clock
         self._rng: Final = rng or random.Random()
         self._connection: Final = Connection(
-            endpoints, token, transport=transport, rng=self._rng, monotonic=clock
+            endpoints, transport=transport, rng=self._rng, monotonic=clock, **access
         )
         self._table: Final = RoutingTable(fallback_fleet)
         self._file: Final = table_file

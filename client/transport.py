@@ -6,6 +6,7 @@ The seam: whatever has `request` and `close` can carry the client, also within o
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -86,16 +87,17 @@ def serve_in_process(url: str, connect: "Callable[[], Transport] | None") -> Non
         _in_process[url] = connect
 
 
-def transport_to(endpoints: Sequence[str]) -> Transport:
-    """What carries requests to these nodes."""
-    connect = next((_in_process[url] for url in endpoints if url in _in_process), AiohttpTransport)
-    return connect()
+def transport_to(endpoints: Sequence[str], tls: ssl.SSLContext | None = None) -> Transport:
+    """What carries requests to these nodes; `tls` says whom to believe, and what to show."""
+    connect = next((_in_process[url] for url in endpoints if url in _in_process), None)
+    return AiohttpTransport(tls) if connect is None else connect()
 
 
 class AiohttpTransport:
     """The real transport: one aiohttp session, made when it is first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls: Final = tls
         self._session: aiohttp.ClientSession | None = None
 
     async def request(
@@ -144,7 +146,8 @@ class AiohttpTransport:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 cookie_jar=aiohttp.DummyCookieJar(),
-                connector=aiohttp.TCPConnector(limit=100),  # aiohttp's default, stated
+                # The limit is aiohttp's default, stated; so is believing the machine's own CAs.
+                connector=aiohttp.TCPConnector(limit=100, ssl=self._tls or True),
             )
         return self._session
 

@@ -35,8 +35,11 @@ _BY_REASON: Final = {
     "would_overload": "repeat with --force if it has to be",
 }
 _BY_CLASS: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (errors.Unauthenticated, "name a file with a token: --token-file or SHARDCTL_TOKEN_FILE"),
-    (errors.Forbidden, "use a token of an operator"),
+    (
+        errors.Unauthenticated,
+        "say who you are: --token-file, SHARDCTL_TOKEN_FILE or SHARDCTL_TOKEN",
+    ),
+    (errors.Forbidden, "use a token with that right, such as an operator's"),
     (errors.Invalid, "correct it and try again"),
     (errors.NotFound, "check its name"),
     (errors.Conflict, "look at the present state and decide again"),

@@ -53,7 +53,26 @@ DISTRIBUTION = "shard-coordinator"
     "--token-file",
     envvar="SHARDCTL_TOKEN_FILE",
     metavar="FILE",
-    help="Holds the bearer token. [SHARDCTL_TOKEN_FILE]",
+    help="Holds the bearer token, for you alone to read. [SHARDCTL_TOKEN_FILE]; without it the"
+    " variable SHARDCTL_TOKEN is one.",
+)
+@click.option(
+    "--ca-file",
+    envvar="SHARDCTL_CA_FILE",
+    metavar="FILE",
+    help="Who signs the nodes' certificates, if not a CA of this machine. [SHARDCTL_CA_FILE]",
+)
+@click.option(
+    "--certificate",
+    envvar="SHARDCTL_CERTIFICATE",
+    metavar="FILE",
+    help="To be known by, instead of a token. [SHARDCTL_CERTIFICATE]",
+)
+@click.option(
+    "--key",
+    envvar="SHARDCTL_KEY",
+    metavar="FILE",
+    help="Its private key, if that is in another file. [SHARDCTL_KEY]",
 )
 @click.option(
     "--request-timeout",
@@ -73,6 +92,9 @@ def shardctl(
     output: str,
     no_header: bool,
     token_file: str | None,
+    ca_file: str | None,
+    certificate: str | None,
+    key: str | None,
     request_timeout: float,
 ) -> None:
     """Look at a Shard Coordinator and tell it what to do."""
@@ -90,6 +112,9 @@ def shardctl(
         output=cast("Format", output),
         has_header=not no_header,
         token_file=token_file,
+        ca_file=ca_file,
+        certificate=certificate,
+        key=key,
         timeout_s=request_timeout,
     )
 

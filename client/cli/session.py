@@ -8,7 +8,6 @@ import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -16,6 +15,7 @@ import click
 from client import calls, errors
 from client.call import Call
 from client.cli import faults, output
+from client.cli.access import credentials
 from client.cli.output import FORMATS, Format, Shape
 from client.connection import decoded_answer
 from client.operator import Operator
@@ -25,7 +25,6 @@ T = TypeVar("T")
 
 DEFAULT_ENDPOINTS: Final = "http://127.0.0.1:7070"  # a node's default
 DEFAULT_TIMEOUT_S: Final = 10.0  # longer than any election, shorter than a person's patience
-_TOKEN_BYTES_MAX: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,9 @@ class Settings:
     output: Format = "table"
     has_header: bool = True
     token_file: str | None = None
+    ca_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
 
 
@@ -176,23 +178,17 @@ async def _run(
     settings: Settings, body: Body, arguments: dict[str, Any], *, is_dry_run: bool
 ) -> int | None:
     operator = Operator(
-        settings.endpoints, token=_token(settings.token_file), timeout_s=settings.timeout_s
+        settings.endpoints,
+        timeout_s=settings.timeout_s,
+        **credentials(
+            token_file=settings.token_file,
+            ca_file=settings.ca_file,
+            certificate=settings.certificate,
+            key=settings.key,
+        ),
     )
     async with operator:
         return await body(Session(settings, operator, is_dry_run), **arguments)
-
-
-def _token(path: str | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            token = file.read(_TOKEN_BYTES_MAX).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"the token file {path!r} cannot be read: {error}") from None
-    if not token or not token.isprintable():
-        raise click.UsageError(f"the token file {path!r} holds no token")
-    return token
 
 
 def run_group(group: click.Group, arguments: list[str]) -> int:

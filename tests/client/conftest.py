@@ -79,7 +79,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch):
-    for name in ("ENDPOINTS", "NAMESPACE", "TOKEN_FILE"):
+    for name in ("ENDPOINTS", "NAMESPACE", "TOKEN_FILE", "TOKEN"):
         monkeypatch.delenv(f"SHARDCTL_{name}", raising=False)
 
 

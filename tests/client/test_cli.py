@@ -435,6 +435,7 @@ async def test_a_check_is_critical_when_nobody_answers():
 async def test_the_environment_sets_what_flags_do_not(cluster, namespace, monkeypatch, tmp_path):
     token = tmp_path / "token"
     token.write_text("secret\n")
+    token.chmod(0o600)
     monkeypatch.setenv("SHARDCTL_ENDPOINTS", f" {cluster.endpoints[0]} ,")
     monkeypatch.setenv("SHARDCTL_NAMESPACE", namespace)
     monkeypatch.setenv("SHARDCTL_TOKEN_FILE", str(token))
@@ -446,6 +447,7 @@ async def test_the_environment_sets_what_flags_do_not(cluster, namespace, monkey
 async def test_the_token_of_the_file_is_sent(tmp_path):
     token = tmp_path / "token"
     token.write_text("secret\n")
+    token.chmod(0o600)
     async with serving(problem(403, "forbidden")) as node:
         words = ("--endpoints", node.url, "--token-file", str(token), "namespace", "list")
         refused = await asyncio.to_thread(run, *words)
