@@ -209,6 +209,18 @@ class ExecutorProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The end of a process that owned more shards than one command passes on."""
+
+    cause: CloseCause
+    at_ms: int
+    after: str = ""
+    """Where a successor gets them: up to this key, in their order, all were passed over to it."""
+    is_crash: bool = False
+    withhold_at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
     """A live executor: a stable name and the incarnation that answers to it now."""
 
@@ -223,6 +235,9 @@ class Executor:
     """Closed by an operator; its shards move when its lease has run out."""
     given_up: bool = False
     """Silent in a mass failure that an operator proceeded with: its lease counts again."""
+    ending: Ending | None = None
+    """Who owned by this record (its predecessor, or else itself) can act no more, and not all of
+    that is passed on yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

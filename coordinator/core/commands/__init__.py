@@ -17,6 +17,7 @@ from coordinator.core.commands.cluster import (
 )
 from coordinator.core.commands.executors import (
     CloseIncarnation,
+    ContinueEnding,
     EndReservation,
     EvictExecutor,
     InheritShards,
@@ -81,6 +82,7 @@ __all__ = [
     "CloseWindow",
     "ClusterCommand",
     "Command",
+    "ContinueEnding",
     "CreateNamespace",
     "DeclareShards",
     "DeleteNamespace",
@@ -138,6 +140,7 @@ ExecutorCommand = (
     | InheritShards
     | EvictExecutor
     | CloseIncarnation
+    | ContinueEnding
     | EndReservation
     | AdoptClaims
     | CloseWindow

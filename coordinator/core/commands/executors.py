@@ -80,6 +80,18 @@ class CloseIncarnation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueEnding:
+    """The next shards of an end that was too large for one command."""
+
+    namespace: str
+    executor: str
+    incarnation: str
+    placements: tuple[Placement, ...]
+    """Where those go that no successor gets."""
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndReservation:
     """The executor that was to be back is not: its shards may go to anyone."""
 

@@ -6,7 +6,7 @@ incarnation and re-homing its heaviest shards is one command.
 
 from dataclasses import replace
 
-from coordinator.core.commands import CloseIncarnation, Command, InheritShards
+from coordinator.core.commands import CloseIncarnation, Command, ContinueEnding, InheritShards
 from coordinator.core.controller.crashes import weight_of
 from coordinator.core.controller.fleet import Fleet, see
 from coordinator.core.controller.homes import PLANNED_MAX, fitting, homes_for
@@ -14,7 +14,8 @@ from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.returns import reserve_for_s
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import CloseCause, Executor
+from coordinator.core.rules import endings
+from coordinator.core.types import CloseCause, Executor, Placement
 
 
 def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
@@ -23,7 +24,9 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     Whom the mass-failure guard withholds is passed over.
     """
     _adopt_unknown(namespace, mind, now)
-    commands: list[Command] = []
+    commands = _ended(namespace, mind, now, at_ms)
+    if commands:
+        return commands  # an end after the other: a step takes no longer for it
     gone: list[tuple[Executor, CloseCause]] = []
     expired = [
         one for one in mind.leases.expired(now) if not _is_spared(namespace, mind, *one, now)
@@ -31,25 +34,34 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     for executor, incarnation in expired:
         # All of them before any is weighed for good: together they may be a storm.
         weight_of(namespace, mind, executor, incarnation, now)
+    room = PLANNED_MAX
     for executor, incarnation in expired:
         record = namespace.executors.get(executor)
-        if record is not None and record.predecessor == incarnation:
-            commands.append(
-                InheritShards(
-                    namespace=namespace.info.name,
-                    executor=executor,
-                    predecessor=incarnation,
-                    at_ms=at_ms,
-                    **weight_of(namespace, mind, executor, incarnation, now).fields(),
-                )
-            )
-        elif record is not None and record.incarnation == incarnation:
-            if record.predecessor is None:
-                cause = CloseCause.EVICTED if record.evicted else CloseCause.EXPIRED
-                gone.append((record, cause))
-        else:
+        if record is None or incarnation not in (record.incarnation, record.predecessor):
             mind.forget_executor(executor, incarnation)
-    gone = _within_a_step(namespace, gone)
+            continue
+        if record.ending is not None:
+            continue
+        if incarnation == record.incarnation and record.predecessor is not None:
+            continue
+        # The first of them, as many as one step may find homes for; the others are still expired.
+        planned = min(len(namespace.owned(executor)), endings.AT_ONCE)
+        if planned > room and room < PLANNED_MAX:
+            break
+        room -= planned
+        if record.predecessor is None:
+            cause = CloseCause.EVICTED if record.evicted else CloseCause.EXPIRED
+            gone.append((record, cause))
+            continue
+        commands.append(
+            InheritShards(
+                namespace=namespace.info.name,
+                executor=executor,
+                predecessor=incarnation,
+                at_ms=at_ms,
+                **weight_of(namespace, mind, executor, incarnation, now).fields(),
+            )
+        )
     for record, _ in gone:
         mind.leases.close(record.id, record.incarnation)
     if gone:
@@ -62,6 +74,27 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
             for record, cause in gone
         ]
     return commands
+
+
+def _ended(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:
+    """Go on with an end that was too large for one command, one of them at a time."""
+    record = next(
+        (one for _, one in sorted(namespace.executors.items()) if one.ending is not None), None
+    )
+    if record is None:
+        return []
+    placements: tuple[Placement, ...] = ()
+    if record.predecessor is None:
+        placements = _homes(namespace, mind, see(namespace, mind, now), record)
+    return [
+        ContinueEnding(
+            namespace=namespace.info.name,
+            executor=record.id,
+            incarnation=record.incarnation,
+            placements=placements,
+            at_ms=at_ms,
+        )
+    ]
 
 
 def _is_spared(
@@ -80,18 +113,6 @@ def _is_spared(
     )
 
 
-def _within_a_step(
-    namespace: NamespaceState, gone: list[tuple[Executor, CloseCause]]
-) -> list[tuple[Executor, CloseCause]]:
-    """The first of them, as many as one step may find homes for; the others are still expired."""
-    planned = 0
-    for count, (record, _) in enumerate(gone):
-        planned += len(namespace.owned(record.id))
-        if planned > PLANNED_MAX:
-            return gone[: max(count, 1)]
-    return gone
-
-
 def _adopt_unknown(namespace: NamespaceState, mind: Mind, now: float) -> None:
     """A full lease for an incarnation on record that was never heard by this leader.
 
@@ -100,6 +121,8 @@ def _adopt_unknown(namespace: NamespaceState, mind: Mind, now: float) -> None:
     """
     ttl_s = namespace.info.lease_bound_s
     for record in namespace.executors.values():
+        if record.ending is not None:
+            continue  # nobody is waited for any more
         for incarnation in (record.incarnation, record.predecessor):
             if incarnation is not None and mind.leases.deadline(record.id, incarnation) is None:
                 mind.leases.renew(record.id, incarnation, ttl_s, now)
@@ -117,20 +140,30 @@ def close_command(
 ) -> CloseIncarnation:
     """Close one incarnation; its heaviest shards get their new owners with it.
 
-    Those on their way to an open executor arrive there, and those of one that will be back wait.
+    Of very many only those that are passed on with it, and of one that will be back none.
     """
-    open_names = {seat.executor for seat in fleet.seats if seat.is_open}
-    owned = [namespace.shards[key] for key in namespace.owned(record.id)]
-    shards = [s for s in owned if s.fate is None and s.target not in open_names]
     reserve_s = reserve_for_s(namespace, mind, record, cause, now)
-    if reserve_s > 0.0:
-        shards = [s for s in shards if s.pin not in (None, record.id)]
     return CloseIncarnation(
         namespace=namespace.info.name,
         executor=record.id,
         incarnation=record.incarnation,
         cause=cause,
-        placements=tuple(fitting(homes_for(mind, fleet, shards, record.id))),
+        placements=_homes(namespace, mind, fleet, record, is_kept=reserve_s > 0.0),
         at_ms=at_ms,
         reserve_s=reserve_s,
     )
+
+
+def _homes(
+    namespace: NamespaceState, mind: Mind, fleet: Fleet, record: Executor, *, is_kept: bool = False
+) -> tuple[Placement, ...]:
+    """Homes for the shards of an ended executor whose turn it is.
+
+    Those on their way to an open executor arrive there, and those that are kept wait.
+    """
+    open_names = {seat.executor for seat in fleet.seats if seat.is_open}
+    owned = [namespace.shards[key] for key in endings.next_keys(namespace, record.id)[0]]
+    shards = [s for s in owned if s.fate is None and s.target not in open_names]
+    if is_kept:
+        shards = [s for s in shards if s.pin not in (None, record.id)]
+    return tuple(fitting(homes_for(mind, fleet, shards, record.id)))

@@ -48,6 +48,8 @@ def _of_executors(draft: Draft, command: c.ExecutorCommand) -> c.Outcome:
             return executors.evict(draft, command)
         case c.CloseIncarnation():
             return executors.close(draft, command)
+        case c.ContinueEnding():
+            return executors.continue_ending(draft, command)
         case c.EndReservation():
             return reservations.end(draft, command)
         case c.AdoptClaims():

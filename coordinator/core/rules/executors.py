@@ -4,7 +4,6 @@ A name is stable, an incarnation is one process life. A newer incarnation closes
 once (no more renewals) but owns nothing until the older one can act no more.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +11,7 @@ from coordinator.core.claims import epoch_ceiling, rank
 from coordinator.core.commands import (
     Applied,
     CloseIncarnation,
+    ContinueEnding,
     EvictExecutor,
     InheritShards,
     JoinExecutor,
@@ -23,15 +23,13 @@ from coordinator.core.commands import (
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
 from coordinator.core.rules import reservations
-from coordinator.core.rules.handoffs import complete, keep
-from coordinator.core.rules.poisoned import Crash
+from coordinator.core.rules.endings import carry_on, pass_over, vacate
 from coordinator.core.types import (
     Cause,
     CloseCause,
+    Ending,
     Executor,
     ExecutorStatus,
-    Shard,
-    ShardState,
 )
 
 EXECUTORS_MAX = 10_000
@@ -126,24 +124,28 @@ def _supersede(draft: Draft, record: Executor, command: JoinExecutor) -> None:
         draft.closed.append((record.id, record.incarnation, CloseCause.SUPERSEDED))
     holder = record.predecessor or record.incarnation
     is_proven = command.predecessor_dead == holder or command.claimed is not None
-    is_gone = is_proven or not draft.base.owned(record.id)
-    draft.executors[record.id] = Executor(
+    owned = len(draft.base.owned(record.id))
+    is_gone = is_proven or record.ending is not None or not owned
+    successor = Executor(
         id=record.id,
         incarnation=command.incarnation,
         profile=command.profile,
         joined_at_ms=command.at_ms,
         predecessor=None if is_gone else holder,
     )
+    draft.executors[record.id] = successor
     draft.note(
         EventKind.EXECUTOR_RESTARTED,
         command.at_ms,
         executor=record.id,
         host=command.profile.host,
         detail=f"{command.incarnation} after {record.incarnation}",
-        count=len(draft.base.owned(record.id)),
+        count=owned,
     )
+    if is_gone and owned:
+        _note_passing(draft, record.id, command.at_ms)
     if is_gone:
-        _pass_over(draft, command)
+        pass_over(draft, successor, holder, record.ending or _ending(command))
 
 
 def inherit(draft: Draft, command: InheritShards) -> Outcome:
@@ -151,32 +153,45 @@ def inherit(draft: Draft, command: InheritShards) -> Outcome:
     record = draft.executor(command.executor)
     if record is None or record.predecessor != command.predecessor:
         return Refused(Reason.CONFLICT, f"{command.executor!r} waits for no such predecessor")
-    if record.evicted:
+    if record.ending is not None:
+        carry_on(draft, record, record.ending, {})
+    elif record.evicted:
         # It was closed before it owned anything, so now nobody is left who may act.
         _note_end(draft, record, CloseCause.EVICTED, command.at_ms)
-        _vacate(draft, record, {}, Cause.LOST, command)
+        vacate(draft, record, _ending(command, CloseCause.EVICTED), {})
     else:
-        draft.executors[record.id] = replace(record, predecessor=None)
-        _pass_over(draft, command)
+        _note_passing(draft, record.id, command.at_ms)
+        pass_over(draft, record, command.predecessor, _ending(command))
     return Applied(resource=record.id, count=len(draft.shards))
 
 
-def _pass_over(draft: Draft, command: JoinExecutor | InheritShards) -> None:
-    """New epochs for all that a dead incarnation owned; its open handoffs away go through."""
-    executor, at_ms, crash = command.executor, command.at_ms, Crash.told(command)
-    owned = sorted(draft.base.owned(executor))
-    if owned or isinstance(command, InheritShards):  # the end of a wait is told in any case
-        draft.note(EventKind.SHARDS_INHERITED, at_ms, executor=executor, count=len(owned))
-    for key in owned:
-        shard = draft.base.shards[key]
-        if crash is not None:
-            shard = crash.struck(shard)
-        if crash is not None and crash.withholds(shard):
-            draft.free(shard, Cause.LOST)
-        elif shard.state is ShardState.RELEASING:
-            complete(draft, shard, at_ms)
-        else:
-            draft.grant(shard, executor, Cause.RESTART, at_ms)
+def _ending(
+    command: JoinExecutor | InheritShards | CloseIncarnation,
+    cause: CloseCause = CloseCause.SUPERSEDED,
+) -> Ending:
+    """The end that a command tells of."""
+    return Ending(
+        cause=cause,
+        at_ms=command.at_ms,
+        is_crash=command.is_crash,
+        withhold_at=command.withhold_at,
+    )
+
+
+def _note_passing(draft: Draft, executor: str, at_ms: int) -> None:
+    """Told once, of all of them, also where they take several commands."""
+    count = len(draft.base.owned(executor))
+    draft.note(EventKind.SHARDS_INHERITED, at_ms, executor=executor, count=count)
+
+
+def continue_ending(draft: Draft, command: ContinueEnding) -> Outcome:
+    """The next shards of an end that was too large for one command."""
+    record = draft.executor(command.executor)
+    if record is None or record.incarnation != command.incarnation or record.ending is None:
+        return Refused(Reason.CONFLICT, f"nothing is left of an end of {command.executor!r}")
+    wanted = {placement.key: placement.executor for placement in command.placements}
+    carry_on(draft, record, record.ending, wanted)
+    return Applied(resource=record.id, count=len(draft.shards))
 
 
 def update(draft: Draft, command: UpdateExecutor) -> Outcome:
@@ -241,12 +256,18 @@ def close(draft: Draft, command: CloseIncarnation) -> Outcome:
         return Refused(
             Reason.CONFLICT, f"{record.predecessor!r} may still act for {command.executor!r}"
         )
+    wanted = {placement.key: placement.executor for placement in command.placements}
+    if record.ending is not None:  # ordered meanwhile, and under way already
+        carry_on(draft, record, record.ending, wanted)
+        return Applied(resource=record.id, count=len(draft.shards))
     draft.closed.append((record.id, record.incarnation, command.cause))
     cause = Cause.LEAVING if command.cause is CloseCause.LEFT else Cause.LOST
     _note_end(draft, record, command.cause, command.at_ms)
-    wanted = {placement.key: placement.executor for placement in command.placements}
-    homeless = _vacate(draft, record, wanted, cause, command)
-    if command.reserve_s > 0.0 and reservations.may_reserve(draft, record):
+    # What is kept is passed on by one command, so it is taken by one.
+    is_kept = command.reserve_s > 0.0 and reservations.may_reserve(draft, record)
+    ending = _ending(command, command.cause)
+    homeless = vacate(draft, record, ending, wanted, is_whole=is_kept)
+    if is_kept:
         kept = [one for one in homeless if one.fate is None and one.pin in (None, record.id)]
         reservations.reserve(draft, record, kept, command, cause)
     return Applied(resource=record.id, count=len(draft.shards))
@@ -270,39 +291,6 @@ def _note_end(draft: Draft, record: Executor, cause: CloseCause, at_ms: int) -> 
         detail=record.incarnation,
         count=len(draft.base.owned(record.id)),
     )
-
-
-def _vacate(
-    draft: Draft,
-    record: Executor,
-    wanted: Mapping[str, str],
-    cause: Cause,
-    command: CloseIncarnation | InheritShards,
-) -> list[Shard]:
-    """Take an executor off the record: what leads to it stays, what it owned goes on.
-
-    Each shard goes where it is wanted, else where its open handoff leads, else it turns vacant: of
-    these the records as they were are given back.
-    """
-    homeless: list[Shard] = []
-    at_ms, crash = command.at_ms, Crash.told(command)
-    draft.executors[record.id] = None
-    for key in sorted(draft.base.incoming(record.id)):
-        keep(draft, draft.base.shards[key], at_ms, why="the target is gone")
-    for key in sorted(draft.base.owned(record.id)):
-        shard = draft.base.shards[key]
-        if crash is not None:
-            shard = crash.struck(shard)
-        is_withheld = crash is not None and crash.withholds(shard)
-        may_go_on = shard.fate is None and not is_withheld
-        homes = (wanted.get(key), shard.target) if may_go_on else ()
-        home = next((one for one in homes if one is not None and draft.is_open(one)), None)
-        if home is None:
-            draft.free(shard, cause)
-            homeless.append(shard)
-        else:
-            draft.grant(shard, home, cause, at_ms)
-    return homeless
 
 
 def closed(executor: str, incarnation: str, cause: CloseCause) -> Refused:

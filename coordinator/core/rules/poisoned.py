@@ -9,10 +9,7 @@ from typing import Final
 
 from coordinator.core.commands import (
     Applied,
-    CloseIncarnation,
     ForgetStrikes,
-    InheritShards,
-    JoinExecutor,
     Outcome,
     ParkPoison,
     Reason,
@@ -24,6 +21,7 @@ from coordinator.core.poison import crashes_of
 from coordinator.core.strikes import Strike, StrikeKind
 from coordinator.core.types import (
     Cause,
+    Ending,
     Fate,
     Shard,
     ShardState,
@@ -42,15 +40,15 @@ class Crash:
     withhold_at: int
 
     @classmethod
-    def told(cls, command: JoinExecutor | InheritShards | CloseIncarnation) -> "Crash | None":
-        """The crash that a command tells of, if its leader counts it as one."""
-        if not command.is_crash:
+    def of(cls, executor: str, ending: Ending) -> "Crash | None":
+        """The crash that an end was, if the leader counts it as one."""
+        if not ending.is_crash:
             return None
-        of, at_ms = command.executor, command.at_ms
+        at_ms = ending.at_ms
         return cls(
-            Strike(kind=StrikeKind.CRASH, executor=of, at_ms=at_ms),
-            Strike(kind=StrikeKind.CRASH, executor=of, at_ms=at_ms, is_fresh=False),
-            command.withhold_at,
+            Strike(kind=StrikeKind.CRASH, executor=executor, at_ms=at_ms),
+            Strike(kind=StrikeKind.CRASH, executor=executor, at_ms=at_ms, is_fresh=False),
+            ending.withhold_at,
         )
 
     def struck(self, shard: Shard) -> Shard:
