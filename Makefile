@@ -28,8 +28,8 @@ cluster: setup ## three nodes on 127.0.0.1:7070, :7170 and :7270 until Ctrl-C, t
 certs: ## certs/: a private CA and certificates of n1, n2, n3 for TLS on the Raft port (ARGS="FOLDER NODE ...")
 	@configs/certs.sh $(ARGS)
 
-test: setup ## run every test but the slow ones (ARGS="tests/core -k name" narrows)
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+test: setup ## run every test but the slow ones (ARGS="tests/core -k name" narrows, ARGS="-n 0" is one at a time)
+	@$(BIN)/python -m pytest -m "not slow" --numprocesses auto --dist loadfile $(ARGS)
 
 lint: setup ## ruff: rules and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
