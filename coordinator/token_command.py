@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     new.add_argument("--namespace", **several, help="limit it to this namespace")
     new.add_argument("--executor", **several, help="limit it to this executor's name")
     new.add_argument("--host", **several, help="limit it to executors on this host")
+    new.add_argument("--capacity-max", type=float, metavar="N", help="an executor may say it has")
     new.add_argument("--requests-per-s", type=float, metavar="N", help="that each node takes")
     new.add_argument(
         "--days", type=float, metavar="N", help="how long it is good; without: for ever"
@@ -71,8 +72,10 @@ def _line(arguments: argparse.Namespace, token: str, now: datetime) -> str:
     ):
         if names:
             fields.append(f"{key} = [{', '.join(map(_quoted, names))}]")
-    if arguments.requests_per_s is not None:
-        fields.append(f"requests_per_s = {arguments.requests_per_s}")
+    for key in ("capacity_max", "requests_per_s"):
+        number = getattr(arguments, key)
+        if number is not None:
+            fields.append(f"{key} = {number}")
     if arguments.days is not None:
         ends_at = now + timedelta(days=arguments.days)
         fields.append(f"expires_at = {ends_at.isoformat(timespec='seconds')}")

@@ -36,7 +36,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
     desk, body = call.desk, call.body
     received_at = desk.clock.monotonic()
     name = call.namespace_name
-    _check_host(call, body)
+    _check_limits(call, body)
     beat = Beat(
         executor=call.executor,
         incarnation=body.incarnation,
@@ -66,9 +66,11 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
     )
 
 
-def _check_host(call: Call[Any], told: HeartbeatRequest) -> None:
+def _check_limits(call: Call[Any], told: HeartbeatRequest) -> None:
     """Who is limited to hosts says that it is on one, and takes no name from another host."""
-    hosts = call.caller.hosts
+    hosts, capacity_max = call.caller.hosts, call.caller.capacity_max
+    if told.capacity > capacity_max:
+        raise Refusal("forbidden", f"the token is limited to a capacity of {capacity_max:g}")
     if not hosts:
         return
     state = call.desk.replica.state.namespaces.get(call.namespace_name)

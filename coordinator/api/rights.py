@@ -8,6 +8,7 @@ not. Which right a route needs stands in its line of the table of routes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 from typing import Final, Protocol
 
 
@@ -80,6 +81,8 @@ class Caller:
     """Executor names that may be spoken for."""
     hosts: Scope = field(default_factory=Scope)
     """Hosts that executors which are spoken for may be on."""
+    capacity_max: float = inf
+    """The largest capacity that they may say they have: shards follow capacity."""
 
     def may(self, right: Right) -> bool:
         """Whether the role has a right, limits aside."""

@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
@@ -41,6 +42,7 @@ class _Line(Struct, frozen=True, kw_only=True):
     namespaces: _Patterns = field(default_factory=list)
     executors: _Patterns = field(default_factory=list)
     hosts: _Patterns = field(default_factory=list)
+    capacity_max: Annotated[float, Meta(gt=0)] | None = None
     requests_per_s: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
     expires_at: datetime | None = None
 
@@ -180,7 +182,7 @@ def _check(path: str, label: str, line: _Line, faults: Faults) -> None:
     if line.role is Role.METRICS and line.namespaces:
         faults.add(f"{path}.namespaces", "metrics tell of every namespace: they have no limit")
     if line.role is not Role.EXECUTOR:
-        for limit in ("executors", "hosts"):
+        for limit in ("executors", "hosts", "capacity_max"):
             if getattr(line, limit):
                 faults.add(f"{path}.{limit}", f"is a limit of executors, not of {line.role}s")
 
@@ -192,6 +194,7 @@ def _credential(label: str, line: _Line, digest: bytes = b"") -> Credential:
         Scope(tuple(line.namespaces)),
         Scope(tuple(line.executors)),
         Scope(tuple(line.hosts)),
+        inf if line.capacity_max is None else line.capacity_max,
     )
     over = line.expires_at
     return Credential(
