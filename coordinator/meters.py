@@ -6,7 +6,7 @@ table of routes and the statuses they answer.
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.durations import Durations
@@ -30,6 +30,8 @@ class Meters:
     """How long the leader's steps held the loop."""
     loop_lag: Durations = field(default_factory=Durations)
     """How late the loop was, whenever it was looked at."""
+    log_lines: Mapping[str, int] = field(default_factory=dict)
+    """Lines written by level, and those left out as there were too many of a kind."""
     leaderships: int = 0
     """Terms that this node led."""
     connections: Callable[[], int] = int

@@ -12,12 +12,13 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from coordinator.garbage import spare_the_loop
-from coordinator.logs import set_up_logs
+from coordinator.logs import REPEATS, set_up_logs
 from coordinator.node import Node, StartError
 from coordinator.notify import Notifier
 from coordinator.pulse import Pulse
@@ -49,6 +50,8 @@ async def run(start: Start) -> int:
     notifier = Notifier(os.environ)
     try:
         node = Node(start.settings, bootstrap=start.bootstrap, former_id=start.former_id)
+        set_up_logs(start.settings.log.level, start.settings.log.format, partial(_in, node))
+        node.replica.meters.log_lines = REPEATS.lines
         spare_the_loop()
         await node.start()
     except StartError as error:
@@ -73,6 +76,13 @@ async def run(start: Start) -> int:
     await node.stop()
     notifier.close()
     return 1 if failed.done() else 0
+
+
+def _in(node: Node) -> dict[str, str | int]:
+    """What every line of the log happens in."""
+    term = node.replica.consensus.status().term
+    revision = node.replica.state.next_revision - 1
+    return {"node": node.settings.node.name, "term": term, "revision": revision}
 
 
 class Reloading:
@@ -102,7 +112,7 @@ class Reloading:
 
     def _take(self, settings: Settings) -> None:
         waiting = changed(self._start.settings, settings) - RELOADED
-        set_up_logs(settings.log.level, settings.log.format)
+        set_up_logs(settings.log.level, settings.log.format, partial(_in, self._node))
         log.info("reloaded log_level=%s", settings.log.level)
         if waiting:
             log.warning("reload_needs_restart sections=%s", ",".join(sorted(waiting)))

@@ -1,6 +1,7 @@
 """A node as a process: what it tells the service manager, and what signals do to it."""
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -57,10 +58,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(tmp_path: Path, *options: str) -> AsyncIterator[Running]:
+async def running(tmp_path: Path, *options: str, form: str = "text") -> AsyncIterator[Running]:
     raft, api = free_ports(2)
     config = tmp_path / "n1.toml"
-    config.write_text(SETTINGS.format(raft=raft, api=api, level="info"))
+    text = SETTINGS.format(raft=raft, api=api, level="info") + f'format = "{form}"\n'
+    config.write_text(text)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.setblocking(False)
         manager.bind(str(tmp_path / "notify"))
@@ -126,6 +128,46 @@ async def test_the_log_level_changes_with_the_settings_and_a_broken_file_changes
         node.process.send_signal(signal.SIGHUP)
         node.process.send_signal(signal.SIGTERM)
         assert await node.process.wait() == 0
+
+
+async def test_json_lines_name_their_request_and_never_a_secret(tmp_path: Path) -> None:
+    secret = "shc_" + "s3cr3t" * 6
+    async with running(tmp_path, "--log-level", "debug", form="json") as node:
+        base = f"http://127.0.0.1:{node.ports[1]}"
+        async with aiohttp.ClientSession() as session:
+            await until(lambda: node.logged("leader_elected"))
+            await session.put(f"{base}/v1/namespaces/orders", json={"kind": "open"})
+            beat = {
+                "incarnation": "i1",
+                "sequence": 1,
+                "joining": True,
+                "host": "h",
+                "address": "a",
+            }
+            trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+            headers = {
+                "X-Request-Id": "my-request",
+                "traceparent": f"00-{trace}-00f067aa0ba902b7-01",
+                "Authorization": f"Bearer {secret}",
+            }
+            url = f"{base}/v1/namespaces/orders/executors/e1/heartbeat"
+            async with session.post(url, json=beat, headers=headers) as answer:
+                assert answer.status == 200
+        reader, writer = await asyncio.open_connection("127.0.0.1", node.ports[1])
+        writer.write(f"GET /\x01 HTTP/1.1\r\nAuthorization: Bearer {secret}\x00\r\n\r\n".encode())
+        assert b"400" in await reader.readline()
+        writer.close()
+        await until(lambda: node.logged("executor_joined"))
+        node.process.send_signal(signal.SIGTERM)
+        assert await node.process.wait() == 0
+    lines = [json.loads(line) for line in node.log.splitlines()]
+    (joined,) = [line for line in lines if line["event"] == "executor_joined"]
+    assert joined["request_id"] == "my-request"
+    assert joined["trace_id"] == trace
+    assert (joined["namespace"], joined["executor"], joined["node"]) == ("orders", "e1", "n1")
+    assert joined["term"] >= 1
+    assert joined["revision"] >= 1
+    assert "s3cr3t" not in node.log.decode()
 
 
 async def test_a_level_given_at_the_start_outlives_a_reload(tmp_path: Path) -> None:

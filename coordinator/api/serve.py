@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler
 
+from coordinator import logs
 from coordinator.api.call import Call, Desk
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.forward import HOP_HEADER
@@ -37,6 +38,7 @@ REQUEST_ID: Final = web.RequestKey("request_id", str)
 TAKES_S: Final = web.RequestKey("takes_s", float)
 STRANGER: Final = 401
 """Whoever is not known learns nothing of the cluster, not even its id."""
+_TRACE_PARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _WELL_FORMED_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
 
@@ -70,6 +72,8 @@ class Server:
             if request_id is None or not _WELL_FORMED_ID.fullmatch(request_id):
                 request_id = f"{self._salt}-{next(self._numbers):x}"
             request[REQUEST_ID] = request_id
+            logs.REQUEST_ID.set(request_id)
+            logs.TRACE_ID.set(_trace_id(request.headers.get("traceparent", "")))
             began = monotonic()
             try:
                 response = await handler(request)
@@ -256,6 +260,12 @@ class Server:
             wait_s=wait_s + request.get(TAKES_S, 0.0),
             prepare=lambda response: self.sign(request, response),
         )
+
+
+def _trace_id(header: str) -> str:
+    """The trace that a caller is in; empty when it says nothing, or nonsense."""
+    found = _TRACE_PARENT.match(header) if header else None
+    return "" if found is None else found[1]
 
 
 def unmatched(routes: Sequence[Route], desk: Desk) -> Handler:

@@ -83,6 +83,7 @@ class NodeMetrics(Collector):
         families.put("http_connections", meters.connections())
         families.put("http_connections_max", self._limits.connections)
         families.put("raft_leader_changes", meters.leaderships)
+        families.put_each("log_lines", meters.log_lines)
         families.put_each("heartbeats", self._leader.heartbeats_total)
         for (route, code), count in sorted(meters.answered.items()):
             families.put("http_requests", count, route, str(code))

@@ -127,6 +127,10 @@ LEADER_GAUGES: Final[Table] = {
 
 NODE_COUNTERS: Final[Table] = {
     "raft_leader_changes": ("Times that this node began to lead", ()),
+    "log_lines": (
+        "Lines of this node's log; left_out are repeats that were not written",
+        ("level",),
+    ),
     "heartbeats": ("Heartbeats answered by this node as leader", ("outcome",)),
     "http_requests": ("Requests answered", ("route", "code")),
     "http_turned_away": ("Requests that were not let in", ("reason",)),

@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
+from coordinator.api.app import DESK
 from coordinator.api.problems import Refusal
 from coordinator.api.serve import as_refusal
 from coordinator.consensus import (
@@ -19,6 +20,7 @@ from coordinator.consensus import (
 )
 from coordinator.node import Node, StartError
 from tests.api.nodes import Answer, Caller, calling, ready, running, settings_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -174,7 +176,6 @@ async def test_every_fault_has_its_reason(fault: Exception, reason: str):
 async def test_a_fault_of_the_node_tells_nothing_of_its_inside(
     caplog: pytest.LogCaptureFixture, api: Caller, node: Node
 ):
-    from coordinator.api.app import DESK
     from coordinator.api.serve import Server
 
     app = web.Application()
@@ -312,7 +313,7 @@ async def test_a_stopping_node_releases_its_long_polls_at_once():
             asyncio.ensure_future(caller.get(f"{ns}/routing?after={cursor}&wait=60s"))
             for _ in range(20)
         ]
-        await asyncio.sleep(0.1)
+        await until(lambda: node.app[DESK].polls.count == len(polls))
         began = time.monotonic()
         await node.stop()
         answers = await asyncio.gather(*polls)

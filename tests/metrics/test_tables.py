@@ -46,5 +46,6 @@ def test_counters_and_histograms_are_named_as_prometheus_wants_it() -> None:
 def test_labels_are_of_a_closed_set_and_none_is_a_shard() -> None:
     labels = {label for _, labels in METRICS.values() for label in labels}
     assert labels == {
-        "namespace", "executor", "state", "reason", "outcome", "rule", "route", "code", "version",
+        "namespace", "executor", "state", "reason", "outcome", "rule", "route", "code",
+        "level", "version",
     }  # fmt: skip

@@ -65,7 +65,7 @@ async def test_a_file_that_cannot_be_trusted_ends_the_start_with_one_line(tmp_pa
         shutil.rmtree(nodes.journal("n1"))
         await nodes.start("n1")
         await nodes.ready(nodes.names)
-        assert "quarantine_left node=n1 how='caught up'" in (tmp_path / "n1.log").read_text()
+        assert 'quarantine_left node=n1 how="caught up"' in (tmp_path / "n1.log").read_text()
         _, body = await nodes.ask("GET", f"{nodes.api['n1']}/v1/namespaces", timeout_s=2)
         assert b'"kept"' in body
         assert b'"without-n1"' in body
