@@ -19,7 +19,7 @@ from coordinator.api.operators.records import (
 from coordinator.api.problems import Refusal
 from coordinator.core.commands import PauseBalancer, ResumeBalancer
 from coordinator.core.controller import Pass, words
-from coordinator.core.controller.facts import BalanceFacts, balance_facts
+from coordinator.core.controller.facts import BalanceFacts
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Move, Plan
 
@@ -29,7 +29,7 @@ SHOWN_MAX: Final = 100
 
 async def show(call: Call[None]) -> web.Response:
     """The balance as the leader sees it now."""
-    return _shown(call)
+    return await _shown(call)
 
 
 async def pause(call: Call[PauseRequest]) -> web.Response:
@@ -60,13 +60,13 @@ async def resume(call: Call[ReasonRequest]) -> web.Response:
     )
 
 
-def _shown(call: Call[Any]) -> web.Response:
+async def _shown(call: Call[Any]) -> web.Response:
     desk = call.desk
     found = desk.leader.view(call.namespace_name)
     if found is None:
         raise Refusal("namespace_not_found", f"no namespace {call.namespace_name!r}")
     at_ms = desk.clock.wall_ms()
-    facts = balance_facts(*found, desk.clock.monotonic(), at_ms)
+    facts = await desk.forecasts.facts(*found, at_ms)
     return call.answer_read(_answer(found[0], facts, at_ms), found[0])
 
 

@@ -33,10 +33,14 @@ Foresight = Callable[[], Awaitable[Effect]]
 """Works out an order's effect; only asked for a dry run, as it may take a while."""
 
 
+Render = Callable[[Applied], web.Response | Awaitable[web.Response]]
+"""What is answered when the order is through."""
+
+
 async def ordered(
     call: Call[Any],
     command: Command,
-    render: Callable[[Applied], web.Response],
+    render: Render,
     *,
     would: str,
     shards: int | None = None,
@@ -51,7 +55,7 @@ async def sent(
     call: Call[Any],
     command: Command,
     send: Callable[[Entry], Awaitable[Outcome]],
-    render: Callable[[Applied], web.Response],
+    render: Render,
     *,
     would: str,
     shards: int | None = None,
@@ -80,7 +84,8 @@ async def sent(
     outcome = await send(entry)
     if isinstance(outcome, Refused):
         raise refused(outcome)
-    return render(outcome)
+    made = render(outcome)
+    return made if isinstance(made, web.Response) else await made
 
 
 def until_ms(at_ms: int, expires_in_s: float | None) -> int | None:

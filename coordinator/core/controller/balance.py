@@ -46,6 +46,8 @@ T = TypeVar("T")
 STALE_RATIO_MAX: Final = 0.05
 """No voluntary moves while more of the shards than this are unmeasured or stale."""
 
+STALE_DATA: Final = "stale_data"
+
 SLICE_WORK: Final = 5_000
 """Shards looked at in one step, or as much: 1 to 2 ms, after which the loop has its turn. Small
 namespaces are done in one step."""
@@ -137,14 +139,14 @@ def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
         return held_up
     older_than_s = STALE_AFTER_INTERVALS * namespace.info.policy.heartbeat_interval_s
     held = [key for executor in namespace.executors for key in namespace.owned(executor)]
-    return _if_stale(mind.loads.stale_ratio(held, now, older_than_s))
+    return if_stale(mind.loads.stale_ratio(held, now, older_than_s))
 
 
 def why_skipped_with(
     namespace: NamespaceState, mind: Mind, now: float, at_ms: int, stale_ratio: float
 ) -> str:
     """The same where the loads were looked at already."""
-    return why_held_up(namespace, mind, now, at_ms) or _if_stale(stale_ratio)
+    return why_held_up(namespace, mind, now, at_ms) or if_stale(stale_ratio)
 
 
 def why_held_up(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
@@ -167,8 +169,9 @@ def why_held_up(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     return ""
 
 
-def _if_stale(ratio: float) -> str:
-    return "stale_data" if ratio > STALE_RATIO_MAX else ""
+def if_stale(ratio: float) -> str:
+    """Why no voluntary move may be made on loads of which so many are stale; empty if they may."""
+    return STALE_DATA if ratio > STALE_RATIO_MAX else ""
 
 
 def _pass(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> Slices[Pass]:
@@ -177,7 +180,7 @@ def _pass(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> Slic
     if skipped:
         return Pass(at_ms, None, skipped)
     picture = yield from taking_picture(namespace, mind, now)
-    skipped = _if_stale(picture.stale_ratio)
+    skipped = if_stale(picture.stale_ratio)
     if skipped:
         return Pass(at_ms, None, skipped)
     aims = aims_of(namespace, mind, picture, now)

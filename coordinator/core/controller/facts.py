@@ -1,25 +1,27 @@
 """What the leader knows and operators ask for: loads, ages, balance. It only reads."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
-from coordinator.core.controller.balance import why_skipped
+from coordinator.core.controller.balance import STALE_DATA, if_stale, why_held_up
 from coordinator.core.controller.fleet import see, shares_of
 from coordinator.core.controller.mind import Mind, Pass
-from coordinator.core.controller.tallies import held_keys, moving_out
+from coordinator.core.controller.picture import taking_picture
 from coordinator.core.load import ProcessSignals
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import (
     Bound,
     FleetFigures,
-    Stack,
+    Slices,
     Yardstick,
-    best_possible,
-    yardstick,
+    finished,
+    measuring,
 )
+from coordinator.core.planner.bound import bound_slices
 
 HASHED_MAX: Final = 20_000
-"""Shards whose names are hashed when somebody asks: 40 ms. Of more, a pass does it in slices."""
+"""Shards whose names are hashed when somebody asks. Of more it is told what was measured last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,11 @@ class BalanceFacts:
     saturated: tuple[str, ...]
     """Executors that would do more than they report if they could."""
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether too few loads are known to move anything by them."""
+        return self.skipped == STALE_DATA
+
 
 def executor_facts(namespace: NamespaceState, mind: Mind, now: float) -> dict[str, ExecutorFacts]:
     """Of every executor, by id."""
@@ -92,29 +99,35 @@ def shard_facts(mind: Mind, key: str, now: float) -> ShardFacts:
 
 
 def balance_facts(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> BalanceFacts:
-    """Of the whole namespace. Only executors that may be given shards count as room."""
-    fleet = see(namespace, mind, now)
-    shares = shares_of(fleet)
-    capacities, loads = shares.open_rooms, shares.loads
-    leaving = moving_out(namespace)
-    keys = [key for e in fleet.loads for key in held_keys(namespace, e, leaving)]
-    by_shard = {
-        key: fleet.median if load is None else load
-        for key, load in zip(keys, mind.loads.loads_of(keys), strict=True)
-    }
-    if len(by_shard) <= HASHED_MAX:
-        stack = Stack.of(list(by_shard), list(by_shard.values()))
-        mind.yardstick = yardstick([stack], capacities)
+    """All at once; see `gathering_facts`."""
+    return finished(gathering_facts(namespace, mind, now, at_ms))
+
+
+def gathering_facts(
+    namespace: NamespaceState, mind: Mind, now: float, at_ms: int
+) -> Slices[BalanceFacts]:
+    """Of the whole namespace, in slices. Only executors that may be given shards count as room."""
+    picture = yield from taking_picture(namespace, mind, now)
+    stacks = list(picture.holdings.stacks.values())
+    rooms = {seat.executor: seat.capacity for seat in picture.seats if seat.is_open}
+    bound = yield from bound_slices(stacks, rooms.values())
+    if sum(len(stack.keys) for stack in stacks) <= HASHED_MAX:
+        mind.yardstick = yield from measuring(stacks, rooms)
+    measured = 0
+    for part in namespace.shards.parts:
+        measured += mind.loads.heard_since(part, -inf)
+        yield len(part)
+    shares = shares_of(see(namespace, mind, now))
     return BalanceFacts(
         figures=shares.figures,
-        bound=best_possible(by_shard, list(capacities.values())),
+        bound=bound,
         hashed=mind.yardstick,
-        loads=loads,
+        loads=shares.loads,
         capacities=shares.rooms,
-        skipped=why_skipped(namespace, mind, now, at_ms),
+        skipped=why_held_up(namespace, mind, now, at_ms) or if_stale(picture.stale_ratio),
         last_pass=mind.last_pass,
         in_flight=len(namespace.in_flight),
         moves_total=dict(mind.moves_total),
-        unmeasured=sum(mind.loads.smoothed(key) is None for key in namespace.shards),
+        unmeasured=max(0, len(namespace.shards) - measured),
         saturated=tuple(one for one in sorted(namespace.executors) if mind.loads.is_saturated(one)),
     )
