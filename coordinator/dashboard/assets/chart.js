@@ -3,7 +3,7 @@
 // Draws lines, a band and the moves beneath them, and tells in words what a pointer or the arrow
 // keys are at. Knows nothing of where figures come from.
 
-import { clock, count, figure, minute } from "./format.js";
+import { brief, clock, count, figure, minute } from "./format.js";
 import { byId, el, patch, say, svg } from "./dom.js";
 
 const WIDTH = 1000;
@@ -13,6 +13,7 @@ const RIGHT = 14;
 const TOP = 12;
 const BOTTOM = 24;
 const STRIP = 38; // the moves, under the lines
+const SPAN_MIN_MS = 120000; // a cluster that has just begun fills the picture as well
 const SPARSE_MS = 150000; // a wider gap than two and a half minutes is one in which nobody looked
 
 const LINES = [
@@ -60,22 +61,31 @@ export class Chart {
     this.draw();
   }
 
+  // As much of the wanted span as anything is known of.
+  get #spanNowMs() {
+    const known = this.#nowMs - (this.#points[0]?.ms ?? this.#nowMs);
+    return Math.min(this.#spanMs, Math.max(SPAN_MIN_MS, known));
+  }
+
   draw() {
-    const fromMs = this.#nowMs - this.#spanMs;
+    const spanMs = this.#spanNowMs;
+    const fromMs = this.#nowMs - spanMs;
     const seen = this.#points.filter((point) => point.ms >= fromMs);
     const newest = this.#points.at(-1);
     for (const [name] of LINES) say(byId(`now-${name}`), figure(newest?.[name]));
     const upper = highest(seen, this.#marks);
-    const x = (ms) => LEFT + ((ms - fromMs) / this.#spanMs) * (WIDTH - LEFT - RIGHT);
+    const x = (ms) => LEFT + ((ms - fromMs) / spanMs) * (WIDTH - LEFT - RIGHT);
     const y = (value) => TOP + (1 - value / upper) * (HEIGHT - TOP - BOTTOM);
     this.#picture.replaceChildren(
       svg("title", { id: "chart-title" }, "Load over time"),
       svg("desc", { id: "chart-text" }, described(seen, this.#moves, fromMs)),
-      ...grid(upper, fromMs, this.#spanMs, x, y),
+      ...grid(upper, fromMs, spanMs, x, y),
       ...marks(this.#marks, newest, x, y, fromMs, this.#nowMs),
       ...LINES.map(([name]) => svg("path", { class: `line ${name}`, d: path(seen, name, x, y, upper) })),
-      ...ticks(this.#moves, fromMs, this.#spanMs, x),
+      ...ticks(this.#moves, fromMs, spanMs, x),
       svg("g", { id: "chart-cursor" }),
+      ...(newest?.hottest ? [] : [svg("text", { class: "axis", x: WIDTH / 2, y: HEIGHT / 2,
+        "text-anchor": "middle" }, "Nothing has been measured yet.")]),
     );
     this.#table(seen);
     this.#at(this.#cursor);
@@ -100,7 +110,7 @@ export class Chart {
   #point(event) {
     const box = this.#picture.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    const ms = this.#nowMs - this.#spanMs * (1 - (at - LEFT) / (WIDTH - LEFT - RIGHT));
+    const ms = this.#nowMs - this.#spanNowMs * (1 - (at - LEFT) / (WIDTH - LEFT - RIGHT));
     this.#at(nearest(this.#points, ms));
   }
 
@@ -109,7 +119,7 @@ export class Chart {
     if (event.key === "Escape") this.#at(null);
     if (step === undefined || this.#points.length === 0) return;
     event.preventDefault();
-    const fromMs = this.#nowMs - this.#spanMs;
+    const fromMs = this.#nowMs - this.#spanNowMs;
     const first = this.#points.findIndex((point) => point.ms >= fromMs);
     const at = this.#cursor === null ? this.#points.length - 1 : this.#points.indexOf(this.#cursor);
     const next = Math.max(Math.max(0, first), Math.min(this.#points.length - 1, at + step));
@@ -121,7 +131,7 @@ export class Chart {
     const group = byId("chart-cursor");
     if (!group) return;
     group.replaceChildren();
-    if (!point || point.ms < this.#nowMs - this.#spanMs) {
+    if (!point || point.ms < this.#nowMs - this.#spanNowMs) {
       say(this.#readout, "Point at the chart, or use the arrow keys in it, to read a moment.");
       return;
     }
@@ -135,9 +145,9 @@ export class Chart {
 
 // The hashed fleet may be so uneven that the rest would lie flat: it is then told by its figure.
 function highest(points, marks) {
-  const top = Math.max(1e-9, ...points.map((point) => point.hottest), marks.high ?? 0);
+  const top = Math.max(0, ...points.map((point) => point.hottest), marks.high ?? 0);
   const hashed = Math.max(0, ...points.map((point) => point.static_hash ?? 0));
-  return (hashed <= 1.8 * top ? Math.max(top, hashed) : top) * 1.08;
+  return (hashed <= 1.8 * top ? Math.max(top, hashed) : top) * 1.08 || 1;
 }
 
 function path(points, name, x, y, upper) {
@@ -163,7 +173,7 @@ function grid(upper, fromMs, spanMs, x, y) {
   for (let value = 0; value <= upper; value += step) {
     lines.push(
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
-      svg("text", { class: "axis", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, figure(value)),
+      svg("text", { class: "axis", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, brief(value)),
     );
   }
   const every = [1, 2, 5, 10, 15, 30, 60, 120, 240].map((minutes) => minutes * 60000)
@@ -187,7 +197,7 @@ function marks({ high, quiet, startGap }, newest, x, y, fromMs, nowMs) {
   for (const [name, value] of [["high mark", high], ["quiet mark", quiet]]) {
     if (value === null || value === undefined) continue;
     drawn.push(svg("line", { class: "mark", ...across, y1: y(value), y2: y(value) }),
-      svg("text", { class: "axis", x: WIDTH - RIGHT - 4, y: y(value) - 5, "text-anchor": "end" }, name));
+      svg("text", { class: "axis", x: LEFT + 6, y: y(value) - 5 }, name));
   }
   return drawn;
 }

@@ -1,14 +1,17 @@
 // Figures in words. Decides digits and units; knows nothing of what they are about.
 
-/** Three digits, as many as tell two executors apart: 0.0123, 1.23, 123, 12,300. */
+/** Three digits, as many as tell two executors apart: 0.0123, 1.20, 123, 12,300. */
 export function figure(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1000) return Math.round(value).toLocaleString("en");
+  if (size >= 999.5) return Math.round(value).toLocaleString("en");
   if (size < 0.001) return value.toExponential(1);
-  return String(Number(value.toPrecision(3)));
+  return value.toPrecision(3);
 }
+
+/** The same as short as it goes, for the marks of a scale. */
+export const brief = (value) => (value >= 1000 ? whole(value) : String(Number(value.toPrecision(3))));
 
 export const whole = (value) => (value ?? 0).toLocaleString("en");
 export const percent = (ratio) => `${(ratio * 100).toFixed(ratio < 0.1 ? 1 : 0)} %`;

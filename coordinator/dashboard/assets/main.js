@@ -13,7 +13,7 @@ const POINTS_KEPT = 4000; // half a day by the minute, an hour each five seconds
 const MOVES = new Set(["handoff_started", "shards_placed"]);
 const PAST_MS = 13 * 3600000;
 
-const seen = { points: new Map(), events: [], placement: null, cluster: null, at: 0, fault: null };
+const seen = { points: new Map(), events: [], placement: null, cluster: null, at: 0, heardAt: 0, fault: null };
 
 const api = new Api(login);
 const detail = new Detail(api, () => namespace());
@@ -26,6 +26,7 @@ const events = new EventsTable(open);
 const tellers = {
   cluster(cluster) {
     seen.cluster = cluster;
+    if (cluster.leader !== null) seen.heardAt = Date.now() - (cluster.leader_contact_age_s ?? 0) * 1000;
     seen.fault = null;
     showNodes(cluster, api);
     standing();
@@ -86,6 +87,7 @@ function offer(namespaces) {
     choice.replaceChildren(...names.map((name) => el("option", { value: name }, name)));
   }
   show(byId("nothing"), names.length === 0);
+  show(choice.parentElement, names.length > 0);
   show(byId("fleet"), names.length > 0);
   if (names.length > 0 && !names.includes(namespace())) {
     history.replaceState(null, "", `#ns=${encodeURIComponent(names[0])}`);
@@ -195,8 +197,9 @@ function judged(cluster, fault) {
   if (!cluster) return ["wait", "Connecting", null];
   const asked = `asking ${cluster.node}`;
   if (isCutOff(cluster)) {
-    const age = cluster.leader_contact_age_s;
-    const heard = age === null ? "has heard no leader yet" : `heard a leader ${span(age)} ago`;
+    const heard = seen.heardAt
+      ? `last heard a leader ${span((Date.now() - seen.heardAt) / 1000)} ago`
+      : "has heard no leader yet";
     return ["lost", "No leader", `Node ${cluster.node} ${heard}, and no other node does better. ` +
       `Owners go on until their leases end.${since}`];
   }

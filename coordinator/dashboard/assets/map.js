@@ -41,6 +41,7 @@ export class PlacementMap {
         `${placement.coldest_executor} at ${figure(placement.coldest)}. Arrow keys go from executor ` +
         "to executor and from shard to shard, Enter opens one. The table of executors has the figures.";
     this.#canvas.setAttribute("aria-label", `Placement map. ${about}`);
+    if (this.#readout.textContent === "") this.#choose(null);
     this.draw();
   }
 
@@ -62,7 +63,7 @@ export class PlacementMap {
     this.#cells = [];
     const step = width / Math.max(1, this.#columns.length);
     const gap = step > 24 ? 4 : step > 6 ? 1 : 0;
-    const column = Math.min(step - gap, 96);
+    const column = Math.min(step - gap, 128);
     this.#columns.forEach((one, at) => {
       const left = at * step + (step - gap - column) / 2;
       this.#column(pen, inks, one, at, left, column, upper);
@@ -77,7 +78,12 @@ export class PlacementMap {
       pen.stroke();
       pen.setLineDash([]);
     };
-    if (this.#columns.length > 0) {
+    if (this.#columns.length === 0) {
+      pen.fillStyle = inks.quiet;
+      pen.font = "14px system-ui, sans-serif";
+      pen.textAlign = "center";
+      pen.fillText("No executor has joined.", width / 2, HEIGHT / 2);
+    } else {
       level(this.#figures.mean, inks.mean, []);
       level(this.#figures.best_possible_hottest, inks.best, [5, 4]);
     }
@@ -103,11 +109,13 @@ export class PlacementMap {
     if (isAway && width > APART_PX) hatch(pen, inks.paper, left, bottom, width, HEIGHT - bottom);
   }
 
-  // Hotter than the mean is warm, colder is cool; neighbours differ a little, to be told apart.
+  // Warm is hotter than it would have to be, cool is colder than the mean; neighbours differ a
+  // little, to be told apart.
   #tint(inks, one, number) {
-    const ratio = this.#figures.mean > 0 ? one.utilisation / this.#figures.mean : 1;
-    const scale = ratio > 1.1 ? inks.warm : ratio < 0.9 ? inks.cool : inks.even;
-    return scale[number % 2];
+    const { mean, best_possible_hottest: best } = this.#figures;
+    const isHot = one.utilisation > 1.1 * best;
+    const isCold = one.utilisation < 0.9 * mean;
+    return (isHot ? inks.warm : isCold ? inks.cool : inks.even)[number % 2];
   }
 
   #outline(pen, inks) {
@@ -218,6 +226,7 @@ function colours() {
     mean: of("mean"),
     best: of("best"),
     ink: of("ink"),
+    quiet: of("quiet"),
     paper: of("paper"),
   };
 }
