@@ -132,7 +132,7 @@ async def large_fleet(fleet: Fleet, count: int, shards: int) -> AsyncIterator[No
         shard_count=shards,
         policy={**POLICY, "lease_ttl_s": LEASE_S, "heartbeat_interval_s": BEAT_S},
     )
-    leader = (await fleet.get("/v1/cluster"))["leader_api"]
+    leader = await until(lambda: _leader_api(fleet), PATIENCE_S)
     base = f"{leader}/v1/namespaces/{LARGE}/executors"
     names = [f"e{number:04}" for number in range(count)]
     async with aiohttp.ClientSession() as session:
@@ -147,6 +147,11 @@ async def large_fleet(fleet: Fleet, count: int, shards: int) -> AsyncIterator[No
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
+
+
+async def _leader_api(fleet: Fleet) -> str | None:
+    found: str | None = (await fleet.get("/v1/cluster"))["leader_api"]
+    return found
 
 
 async def _is_placed(fleet: Fleet) -> bool:

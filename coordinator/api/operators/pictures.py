@@ -30,6 +30,7 @@ from coordinator.core.controller.balance import SLICE_WORK, why_skipped_with
 from coordinator.core.controller.facts import HASHED_MAX
 from coordinator.core.controller.hashed import is_due
 from coordinator.core.controller.picture import Picture
+from coordinator.core.controller.sampling import BOUND_MAX, SAMPLE_S
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import FleetFigures, Hold, Slices, Stack, fleet_figures, measuring
 from coordinator.core.planner.bound import bound_slices
@@ -106,7 +107,7 @@ def _drawing(
     now, at_ms = clock.monotonic(), clock.wall_ms()
     stacks = picture.holdings.stacks
     rooms = {seat.executor: seat.capacity for seat in picture.seats if seat.is_open}
-    if len(namespace.shards) <= HASHED_MAX and is_due(namespace, mind, now):
+    if _is_worth_hashing(namespace, mind, now):
         measured = yield from measuring(stacks.values(), rooms)
         mind.yardstick, mind.measured_at = measured, now
     bound = yield from bound_slices([*stacks.values()], [*rooms.values()])
@@ -152,6 +153,14 @@ def _drawing(
         moves=dict(mind.moves_total),
         executors=columns,
     )
+
+
+def _is_worth_hashing(namespace: NamespaceState, mind: Mind, now: float) -> bool:
+    """Of few shards whenever somebody looks; of more once a minute; of many, passes measure it."""
+    if not len(mind.loads) or len(namespace.shards) > HASHED_MAX:
+        return False
+    is_old = now - mind.measured_at >= SAMPLE_S
+    return (is_old and len(namespace.shards) <= BOUND_MAX) or is_due(namespace, mind, now)
 
 
 def _columns(
