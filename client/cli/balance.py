@@ -10,6 +10,7 @@ from client.cli import output
 from client.cli.namespaces import parsed_policy
 from client.cli.output import Column, Shape, of
 from client.cli.session import Session, command, say
+from client.cli.times import DURATION
 from client.operator_balance import CALCULATION_TIMEOUT_S
 
 CAPACITY = Shape(
@@ -88,18 +89,15 @@ def balance() -> None:
     """How level the load lies, and whether it is being levelled."""
 
 
-@command(balance, "status")
+@command(balance, "status", can_watch=True)
 async def status(session: Session) -> None:
     """Show spread, best possible and each executor's share."""
-    settings = session.settings
     body = await session.fetch(calls.balance(session.namespace))
-    if settings.output not in {"table", "wide"}:
-        say(output.shown(body, "mode", settings.output))
+    if not session.is_table:
+        session.say_shown(body, "mode")
         return
-    say(output.shown(body, "mode", settings.output, without=("executors", "dominant")))
-    shares = output.listed(body, output.SHARES, settings.output, has_header=settings.has_header)
-    if shares:
-        say("\n" + shares)
+    session.say_shown(body, "mode", without=("executors", "dominant"))
+    session.say_listed(body, output.SHARES, before="\n")
     dominant = msgspec.json.decode(body).get("dominant", [])
     if dominant:
         rows = [["DOMINANT-SHARD", "LOAD"]]
@@ -157,22 +155,21 @@ async def capacity(session: Session, executors: str | None) -> None:
     """Show how many executors it takes, and how hot the hottest would be with more or fewer."""
     call = calls.capacity(session.namespace, executors)
     body = await session.fetch(call, at_least_s=CALCULATION_TIMEOUT_S)
-    settings = session.settings
-    if settings.output not in {"table", "wide"}:
-        say(output.shown(body, "needed", settings.output))
+    if not session.is_table:
+        session.say_shown(body, "needed")
         return
-    say(output.shown(body, "needed", settings.output, without=("table",)))
-    say("\n" + output.listed(body, CAPACITY, settings.output, has_header=settings.has_header))
+    session.say_shown(body, "needed", without=("table",))
+    session.say_listed(body, CAPACITY, before="\n")
 
 
 @command(balance, "history")
 async def history(session: Session) -> None:
     """List what the balancer decided, predicted, and brought about; newest first."""
     body = await session.fetch(calls.balance_history(session.namespace))
-    settings = session.settings
-    if settings.output in {"table", "wide"}:
-        say(output.listed(body, PASSES, settings.output, has_header=settings.has_header) + "\n")
-    say(output.listed(body, DECISIONS, settings.output, has_header=settings.has_header))
+    if session.is_table:
+        session.say_listed(body, PASSES)
+        say("\n" if msgspec.json.decode(body)["passes"] else "")
+    session.say_listed(body, DECISIONS)
 
 
 @command(balance, "decision")
@@ -185,9 +182,8 @@ async def decision(session: Session, decision_id: str) -> None:
 
 def _told(session: Session, body: bytes, name: str, *, within: str = "") -> None:
     """An answer with a plan in it: figures, then moves, then what was passed over."""
-    settings = session.settings
-    if settings.output not in {"table", "wide"}:
-        say(output.shown(body, name, settings.output))
+    if not session.is_table:
+        session.say_shown(body, name)
         return
     answer = msgspec.json.decode(body)
     made = answer[within] if within else answer
@@ -196,20 +192,21 @@ def _told(session: Session, body: bytes, name: str, *, within: str = "") -> None
     seats = answer.pop("executors", None) if within else None
     if isinstance(seats, int):
         answer = {"executors": seats, **answer}
-    say(output.shown(msgspec.json.encode(answer), name, settings.output))
+    session.say_shown(msgspec.json.encode(answer), name)
     for shape in (MOVES, REJECTED):
         if lists[shape.field]:
             rows = msgspec.json.encode(lists)
-            say("\n" + output.listed(rows, shape, settings.output, has_header=True))
+            session.say_listed(rows, shape, before="\n")
 
 
 @command(balance, "pause", is_change=True)
 @click.option("--reason", required=True, help="Why; it is kept and shown.")
 @click.option(
     "--for",
+    "--expires-in",
     "expires_in_s",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
+    type=DURATION,
+    metavar="DURATION",
     help="Resume by itself afterwards.",
 )
 async def pause(session: Session, reason: str, expires_in_s: float | None) -> None:

@@ -19,13 +19,12 @@ def cluster() -> None:
 @command(cluster, "status")
 async def status(session: Session) -> None:
     """Show the leader, the term and every node."""
-    settings = session.settings
     body = await session.fetch(calls.cluster())
-    if settings.output not in {"table", "wide"}:
-        say(output.shown(body, "cluster_id", settings.output))
+    if not session.is_table:
+        session.say_shown(body, "cluster_id")
         return
-    say(output.shown(body, "cluster_id", settings.output, without=("nodes",)))
-    say("\n" + output.listed(body, output.NODES, settings.output, has_header=settings.has_header))
+    session.say_shown(body, "cluster_id", without=("nodes",))
+    session.say_listed(body, output.NODES, before="\n")
 
 
 @command(cluster, "transfer-leader", is_change=True)

@@ -1,13 +1,20 @@
-"""`shardctl events`: list, and watch."""
+"""`shardctl events`: list, and watch; `shardctl undo`."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 import msgspec
 
-from client import calls, views
-from client.cli import output
-from client.cli.session import Session, command, note, say
+from client import calls, errors, views
+from client.calls import EventFilters
+from client.cli import asking, output
+from client.cli.faults import printable
+from client.cli.session import Session, command, note
+from client.cli.times import MOMENT
+
+ORDERS_LOOKED_AT: Final = 200
+"""How far back the newest order that can be taken back is looked for: an hour of a busy night."""
 
 
 @click.group()
@@ -17,33 +24,46 @@ def events() -> None:
 
 @command(events, "list")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
-@click.option("--shard", metavar="KEY", help="Only those about this shard.")
+@click.option("--shard", "--shard-key", "shard", metavar="KEY", help="Only those about this shard.")
 @click.option("--executor", metavar="ID", help="Only those about this executor.")
+@click.option("--host", "--hostname", "host", help="Only those about this host or who is on it.")
+@click.option("--orders", is_flag=True, help="Only what somebody ordered.")
+@click.option("--since", type=MOMENT, help="From then on: 22:00, 10m (ago), or an ISO time.")
+@click.option("--until", type=MOMENT, help="Up to then.")
 @click.option("--limit", type=click.IntRange(1, 1000), help="At most so many; 100 by default.")
-@click.option("--watch", is_flag=True, help="Go on with what comes, until interrupted.")
+@click.option(
+    "-w", "--watch", "follows", is_flag=True, help="Go on with what comes, until interrupted."
+)
 async def list_(
     session: Session,
+    *,
     kinds: Sequence[str],
     shard: str | None,
     executor: str | None,
+    host: str | None,
+    orders: bool,
+    since: str | None,
+    until: str | None,
     limit: int | None,
-    *,
-    watch: bool,
+    follows: bool,
 ) -> None:
     """List the newest events, oldest first."""
-    if not watch:
-        call = calls.events(
-            session.namespace, kinds=kinds, shard=shard, executor=executor, limit=limit
-        )
-        await session.list_(call, output.EVENTS)
+    only = EventFilters(
+        kinds=kinds,
+        shard=shard,
+        executor=executor,
+        host=host,
+        orders=orders,
+        since=since,
+        until=until,
+    )
+    if not follows:
+        await session.list_(calls.events(session.namespace, limit=limit, **only), output.EVENTS)
         return
     if session.settings.output == "json":
         raise click.UsageError("what is watched has no end: use -o jsonl")
     has_header = session.settings.has_header
-    pages = session.operator.watch_events(
-        session.namespace, kinds=kinds, shard=shard, executor=executor, limit=limit
-    )
-    async for page in pages:
+    async for page in session.operator.watch_events(session.namespace, limit=limit, **only):
         _print(session, page, has_header=has_header)
         has_header = has_header and not page.events
 
@@ -51,5 +71,47 @@ async def list_(
 def _print(session: Session, page: views.EventsPage, *, has_header: bool) -> None:
     if page.missed:
         note("shardctl: some events came too fast, or before this cluster, and are not kept")
-    body = msgspec.json.encode(page)
-    say(output.listed(body, output.EVENTS, session.settings.output, has_header=has_header))
+    session.say_listed(msgspec.json.encode(page), output.EVENTS, has_header=has_header)
+
+
+@command(events, "undo", is_change=True)
+@click.argument("event", type=click.IntRange(min=1), required=False)
+@click.option("--reason", default="", help="Why; it is kept and shown.")
+@asking.yes_option
+async def undo(session: Session, *, event: int | None, reason: str, yes: bool) -> None:
+    """Take back an operator's order: EVENT as `events list -o wide` names it, or the newest."""
+    if event is None:
+        newest = await _newest_order(session)
+        question = f"The newest order is {_words(newest)}."
+        asking.confirm(question, "undo", is_sure=yes or session.is_dry_run)
+        event = newest.id
+    call = calls.undo(session.namespace, event, reason)
+    await session.change(call, "id", lambda done: f"event {event} is taken back: {_words(done)}")
+
+
+async def _newest_order(session: Session) -> views.EventView:
+    """The newest order that was not taken back; what takes back is not counted as one."""
+    page = await session.operator.events(session.namespace, orders=True, limit=ORDERS_LOOKED_AT)
+    undone = {one.undoes for one in page.events}
+    orders = [one for one in page.events if one.undoes is None and one.id not in undone]
+    if not orders:
+        raise errors.NotFound("there is no order to take back", reason="event_not_found")
+    newest = orders[-1]
+    if not newest.can_undo:
+        raise errors.Conflict(
+            f"the newest order, {_words(newest)}, cannot be taken back", reason="conflict"
+        )
+    return newest
+
+
+def _words(event: views.EventView) -> str:
+    """An order in a few words."""
+    about = event.shard or event.executor or event.host
+    to = f" to {event.target}" if event.target else ""
+    of = f" of {about}{to}" if about else ""
+    why = f" ({event.reason})" if event.reason else ""
+    return printable(f"{event.kind}{of}{why}, by {event.by or 'nobody'} at {event.at}")
+
+
+UNDO: Final = events.commands["undo"]
+"""The same as a command of its own."""

@@ -8,8 +8,10 @@ import click
 from client import calls
 from client.call import Call
 from client.calls import Verb
-from client.cli import drains, output
+from client.cli import asking, output, waits
 from client.cli.session import Session, command, note
+from client.cli.times import DURATION
+from client.cli.waits import drained, undrained
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +40,7 @@ def _one_of(name: str | None, named: str | None, hostname: str | None) -> tuple[
     return given[0], hostname is not None
 
 
-@command(executor, "list")
+@command(executor, "list", can_watch=True)
 @click.option("--host", "--hostname", "host", help="Only those on this host.")
 @click.option("--status", help="Only those that are active, cordoned, draining or drained.")
 async def list_(session: Session, host: str | None, status: str | None) -> None:
@@ -51,7 +53,7 @@ async def list_(session: Session, host: str | None, status: str | None) -> None:
         )
 
 
-@command(executor, "show")
+@command(executor, "show", can_watch=True)
 @click.option("--executor", "named", metavar="NAME", help="The same as the argument.")
 @click.argument("name", required=False)
 async def show(session: Session, name: str | None, named: str | None) -> None:
@@ -60,12 +62,19 @@ async def show(session: Session, name: str | None, named: str | None) -> None:
     await session.show(calls.executor(session.namespace, target), "executor")
 
 
+_EXPIRES = click.option(
+    "--expires-in", "expires_in_s", type=DURATION, help="It ends by itself after that: 2h."
+)
+_MAY_HAVE_REASON = click.option("--reason", default="", help="Why; it is kept and shown.")
+
+
 @command(executor, "drain", is_change=True)
 @_target
 @click.option("--reason", required=True, help="Why; it is kept and shown.")
+@_EXPIRES
 @click.option("--force", is_flag=True, help="Although the others have no room for its load.")
-@click.option("--wait", "waits", is_flag=True, help="Until every shard was acknowledged away.")
-@drains.timeout_option
+@asking.yes_option
+@waits.wait_options
 async def drain(
     session: Session,
     *,
@@ -73,40 +82,93 @@ async def drain(
     named: str | None,
     hostname: str | None,
     reason: str,
+    expires_in_s: float | None,
     force: bool,
+    yes: bool,
     waits: bool,
     timeout_s: float,
 ) -> int:
     """Move every shard away by handoff and place nothing."""
     target, is_host = _one_of(name, named, hostname)
+    is_sure = yes or not force or session.is_dry_run
+    asking.confirm("This drains it whatever room the others have.", target, is_sure=is_sure)
     make = calls.drain_host if is_host else calls.drain_executor
-    answer = await session.change(
-        make(session.namespace, target, reason, force=force), "id", f"{target} is being drained"
-    )
+    call = make(session.namespace, target, reason, force=force, expires_in_s=expires_in_s)
+    answer = await session.change(call, "id", lambda view: f"{target} is being drained: {view.id}")
     if answer is None or not waits:
         return 0
-    return await drains.wait(session, answer.id, timeout_s)
+    return await drained(session, answer.id, timeout_s)
 
 
-def _simple(verb: Verb, done: str, text: str) -> None:
-    async def body(
-        session: Session, *, name: str | None, named: str | None, hostname: str | None, reason: str
-    ) -> None:
-        target, is_host = _one_of(name, named, hostname)
-        make: Callable[[str, str, Verb, str], Call[Any]] = (
-            calls.host_verb if is_host else calls.executor_verb
-        )
-        call = make(session.namespace, target, verb, reason)
-        await session.change(call, "host" if is_host else "executor", f"{target} {done}")
+@command(executor, "undrain", is_change=True)
+@_target
+@_MAY_HAVE_REASON
+@waits.wait_options
+async def undrain(
+    session: Session,
+    *,
+    name: str | None,
+    named: str | None,
+    hostname: str | None,
+    reason: str,
+    waits: bool,
+    timeout_s: float,
+) -> int:
+    """End a drain: shards are placed again."""
+    target, is_host = _one_of(name, named, hostname)
+    call = _verb(session, target, "undrain", reason, is_host=is_host)
+    answer = await session.change(call, _named(is_host=is_host), f"{target} is drained no longer")
+    if answer is None or not waits:
+        return 0
+    return await undrained(session, target, is_host=is_host, timeout_s=timeout_s)
 
-    body.__doc__ = text
-    reason = click.option("--reason", default="", help="Why; it is kept and shown.")
-    command(executor, verb, is_change=True)(_target(reason(body)))
+
+@command(executor, "cordon", is_change=True)
+@_target
+@_MAY_HAVE_REASON
+@_EXPIRES
+async def cordon(
+    session: Session,
+    *,
+    name: str | None,
+    named: str | None,
+    hostname: str | None,
+    reason: str,
+    expires_in_s: float | None,
+) -> None:
+    """Place nothing more; what is there stays."""
+    target, is_host = _one_of(name, named, hostname)
+    call = _verb(session, target, "cordon", reason, is_host=is_host, expires_in_s=expires_in_s)
+    await session.change(call, _named(is_host=is_host), f"{target} is cordoned")
 
 
-_simple("undrain", "is drained no longer", "End a drain: shards are placed again.")
-_simple("cordon", "is cordoned", "Place nothing more; what is there stays.")
-_simple("uncordon", "is cordoned no longer", "Place shards again.")
+@command(executor, "uncordon", is_change=True)
+@_target
+@_MAY_HAVE_REASON
+async def uncordon(
+    session: Session, *, name: str | None, named: str | None, hostname: str | None, reason: str
+) -> None:
+    """Place shards again."""
+    target, is_host = _one_of(name, named, hostname)
+    call = _verb(session, target, "uncordon", reason, is_host=is_host)
+    await session.change(call, _named(is_host=is_host), f"{target} is cordoned no longer")
+
+
+def _verb(
+    session: Session,
+    target: str,
+    verb: Verb,
+    reason: str,
+    *,
+    is_host: bool,
+    expires_in_s: float | None = None,
+) -> Call[Any]:
+    make: Callable[..., Call[Any]] = calls.host_verb if is_host else calls.executor_verb
+    return make(session.namespace, target, verb, reason, expires_in_s=expires_in_s)
+
+
+def _named(*, is_host: bool) -> str:
+    return "host" if is_host else "executor"
 
 
 @command(executor, "evict", is_change=True)
@@ -114,11 +176,14 @@ _simple("uncordon", "is cordoned no longer", "Place shards again.")
 @click.argument("name", required=False)
 @click.option("--reason", required=True, help="Why; it is kept and shown.")
 @click.option("--force", is_flag=True, help="Do not wait for its lease: two owners are possible.")
+@asking.yes_option
 async def evict(
-    session: Session, *, name: str | None, named: str | None, reason: str, force: bool
+    session: Session, *, name: str | None, named: str | None, reason: str, force: bool, yes: bool
 ) -> None:
     """Close an executor's incarnation; its shards move when its lease has run out."""
     target, _ = _one_of(name, named, None)
+    is_sure = yes or not force or session.is_dry_run
+    asking.confirm("If it still runs, two owners act on its shards.", target, is_sure=is_sure)
     call = calls.evict_executor(session.namespace, target, reason, force=force)
     answer = await session.change(call, "executor", f"{target} is evicted")
     if answer is not None and answer.warning:

@@ -32,7 +32,8 @@ _BY_REASON: Final = {
     "drain_not_found": "see `shardctl drain list`",
     "namespace_exists": "kind and count are fixed; the policy changes with `namespace update`",
     "namespace_not_empty": "stop its executors, or repeat with --force",
-    "would_overload": "repeat with --force if it has to be",
+    "event_not_found": "see `shardctl events list --orders -o wide`",
+    "would_overload": "bring executors up first, or repeat with --force if it has to be",
 }
 _BY_CLASS: Final[tuple[tuple[type[Exception], str], ...]] = (
     (

@@ -1,6 +1,5 @@
 """`shardctl namespace`: list, show, create, update, delete."""
 
-import sys
 from typing import Any
 
 import click
@@ -8,6 +7,7 @@ import msgspec
 
 from client import calls, views
 from client.cli import output
+from client.cli.asking import confirm, yes_option
 from client.cli.session import Session, command
 
 
@@ -107,14 +107,9 @@ async def update(
 @command(namespace, "delete", is_change=True)
 @_NAME
 @click.option("--force", is_flag=True, help="Although executors live in it.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 async def delete(session: Session, name: str, *, force: bool, yes: bool) -> None:
     """Forget a namespace and all its shards."""
-    if not yes and not session.is_dry_run:
-        if not sys.stdin.isatty():
-            raise click.UsageError("nobody to ask: repeat with --yes")
-        typed = click.prompt(f"This forgets every shard of {name}. Type its name", err=True)
-        if typed != name:
-            raise click.UsageError("that is another name: nothing was deleted")
+    confirm(f"This forgets every shard of {name}.", name, is_sure=yes or session.is_dry_run)
     call = calls.delete_namespace(name, force=force)
     await session.change(call, "namespace", f"namespace {name} is deleted")

@@ -95,6 +95,7 @@ EXECUTORS: Final = Shape(
         of("version", wide=True),
         of("capacity", wide=True),
         of("drain", wide=True),
+        Column("CORDON", lambda row: (row.get("cordon") or {}).get("reason"), is_wide=True),
         of("incarnation", wide=True),
     ),
 )
@@ -111,6 +112,7 @@ SHARDS: Final = Shape(
         of("next"),
         of("host", wide=True),
         Column("COOLDOWN", _seconds("cooldown_left_s"), is_wide=True),
+        of("pinned_until", wide=True),
         of("parked", wide=True),
         Column("STRIKES", lambda row: len(row.get("strikes") or ()) or None, is_wide=True),
         of("reserved", wide=True),
@@ -129,6 +131,8 @@ DRAINS: Final = Shape(
         of("reason"),
         of("by", wide=True),
         of("since", wide=True),
+        of("until", wide=True),
+        of("finished_at", wide=True),
     ),
 )
 EVENTS: Final = Shape(
@@ -148,6 +152,7 @@ EVENTS: Final = Shape(
         of("detail"),
         of("epoch", wide=True),
         of("id", wide=True),
+        of("undoes", wide=True),
     ),
 )
 SHARES: Final = Shape(
@@ -178,8 +183,6 @@ NODES: Final = Shape(
 
 def listed(body: bytes, shape: Shape, output: Format, *, has_header: bool) -> str:
     """A list of items."""
-    if output == "json":
-        return pretty(body)
     rows: list[Row] = msgspec.json.decode(body).get(shape.field, [])
     match output:
         case "jsonl":
@@ -196,21 +199,14 @@ def listed(body: bytes, shape: Shape, output: Format, *, has_header: bool) -> st
 def shown(body: bytes, name: str, output: Format, *, without: Sequence[str] = ()) -> str:
     """One item, a line per field."""
     match output:
-        case "json":
-            return pretty(body)
         case "jsonl":
-            return msgspec.json.encode(msgspec.json.decode(body)).decode()
+            return body.decode()
         case "name":
             return str(msgspec.json.decode(body).get(name, ""))
         case _:
             item: Row = msgspec.json.decode(body)
             kept = {field: value for field, value in item.items() if field not in without}
             return aligned([[field, _text(value)] for field, value in _flat(kept)])
-
-
-def pretty(body: bytes) -> str:
-    """The API's own document, indented."""
-    return msgspec.json.format(body, indent=2).decode()
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:

@@ -5,7 +5,18 @@ from typing import cast
 
 import click
 
-from client.cli import balance, cluster, drains, events, executors, namespaces, outages, shards
+from client.cli import (
+    balance,
+    cluster,
+    completion,
+    drains,
+    events,
+    executors,
+    namespaces,
+    outages,
+    profiles,
+    shards,
+)
 from client.cli.output import FORMATS, Format
 from client.cli.session import (
     DEFAULT_ENDPOINTS,
@@ -24,6 +35,14 @@ DISTRIBUTION = "shard-coordinator"
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit status: 0 done, 1 refused, 2 usage, 3 not found, 4 conflict, 5 unreachable or no"
     " quorum, 6 wait timed out, 130 interrupted.",
+)
+@click.option(
+    "--profile",
+    envvar="SHARDCTL_PROFILE",
+    metavar="NAME",
+    is_eager=True,
+    callback=profiles.load,
+    help="Settings of this name; see `shardctl profile`. [SHARDCTL_PROFILE]",
 )
 @click.option(
     "--endpoints",
@@ -87,6 +106,7 @@ def shardctl(
     context: click.Context,
     /,
     *,
+    profile: str | None,
     endpoints: str,
     namespace: str | None,
     output: str,
@@ -98,6 +118,8 @@ def shardctl(
     request_timeout: float,
 ) -> None:
     """Look at a Shard Coordinator and tell it what to do."""
+    del profile  # its values are among the others
+    context.default_map = None  # for these options alone, not for commands of the same names
     urls = tuple(url.strip() for url in endpoints.split(",") if url.strip())
     try:
         for url in urls:
@@ -134,6 +156,9 @@ for noun in (
     events.events,
     outages.mass_failure,
     cluster.cluster,
+    events.UNDO,
+    profiles.profile,
+    completion.completion,
 ):
     shardctl.add_command(noun)
 

@@ -6,7 +6,8 @@ is run. It must not know single commands.
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -19,12 +20,17 @@ from client.cli.access import credentials
 from client.cli.output import FORMATS, Format, Shape
 from client.connection import decoded_answer
 from client.operator import Operator
+from client.outlooks import DryRunAnswer
 from client.protocol import decoded
 
 T = TypeVar("T")
 
 DEFAULT_ENDPOINTS: Final = "http://127.0.0.1:7070"  # a node's default
 DEFAULT_TIMEOUT_S: Final = 10.0  # longer than any election, shorter than a person's patience
+WATCH_WAIT_S: Final = 5.0  # loads change without an event: shown again this often in any case
+WATCH_EVERY_S: Final = 0.5  # a busy namespace has hundreds of events a second, eyes have not
+WATCH_PAUSE_S: Final = 1.0  # while no node answers: an election is over by then
+_CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +70,39 @@ class Session:
         decoded_answer(call, response)  # what is no such answer is not shown as one
         return response.body
 
+    @property
+    def is_table(self) -> bool:
+        """Whether people read it, rather than programs."""
+        return self.settings.output in {"table", "wide"}
+
+    def say_listed(
+        self, body: bytes, shape: Shape, *, before: str = "", has_header: bool = True
+    ) -> None:
+        """Print a list that is part of an answer; as `json` the very answer."""
+        settings = self.settings
+        if settings.output == "json":
+            say_answer(body)
+            return
+        has_header = has_header and settings.has_header
+        text = output.listed(body, shape, settings.output, has_header=has_header)
+        say(before + text if text else "")
+
+    def say_shown(self, body: bytes, name: str, *, without: Sequence[str] = ()) -> None:
+        """Print an answer field by field; as `json` the very answer."""
+        if self.settings.output == "json":
+            say_answer(body)
+            return
+        say(output.shown(body, name, self.settings.output, without=without))
+
     async def list_(self, call: Call[T], shape: Shape) -> T:
         """Print a list; gives the answer that it is from."""
-        settings = self.settings
         body = await self.fetch(call)
-        say(output.listed(body, shape, settings.output, has_header=settings.has_header))
+        self.say_listed(body, shape)
         return decoded(body, call.answer)
 
     async def show(self, call: Call[Any], name: str) -> None:
         """Print one item."""
-        say(output.shown(await self.fetch(call), name, self.settings.output))
+        self.say_shown(await self.fetch(call), name)
 
     async def change(self, call: Call[T], name: str, done: str | Callable[[T], str]) -> T | None:
         """Make a change, or check it; says on standard error what was done.
@@ -87,18 +116,18 @@ class Session:
         answer = decoded_answer(call, response)
         note(done if isinstance(done, str) else done(answer))
         if response.body and self.settings.output != "table":
-            say(output.shown(response.body, name, self.settings.output))
+            self.say_shown(response.body, name)
         return answer
 
     async def _check(self, call: Call[Any]) -> None:
         check = calls.dry_run(call)
         response = await self.operator.connection.fetch(check, timeout_s=self.settings.timeout_s)
-        if self.settings.output in {"json", "jsonl"}:
-            say(output.shown(response.body, "resource", self.settings.output))
-            return
         would = decoded_answer(check, response)
-        shards = "" if would.shards is None else f" ({would.shards} shards)"
-        note(f"would {would.would}{shards}; nothing was changed")
+        if self.settings.output in {"json", "jsonl"}:
+            self.say_shown(response.body, "resource")
+            return
+        for line in foretold(would):
+            note(line)
 
 
 def say(text: str) -> None:
@@ -107,20 +136,52 @@ def say(text: str) -> None:
         click.echo(text)
 
 
+def say_answer(body: bytes) -> None:
+    """An answer as it came, byte by byte; only a terminal is given a line's end as well."""
+    click.echo(body.decode(), nl=sys.stdout.isatty())
+
+
+def foretold(would: DryRunAnswer) -> Iterator[str]:
+    """What an order would do and come to, in lines."""
+    shards = "" if would.shards is None else f" ({would.shards} shards)"
+    load = "" if would.moved_load is None else f", load {would.moved_load:.4g}"
+    yield f"would {would.would}{shards}{load}; nothing was changed"
+    room = would.room
+    if room is not None and room.executors:
+        yield (
+            f"the {room.executors} executors left, of capacity {room.capacity:.4g}, would go from"
+            f" {room.mean_before:.0%} to {room.mean_after:.0%} on average, the hottest from"
+            f" {room.hottest_before:.0%} to {room.hottest_after:.0%} ({room.hottest_executor})"
+        )
+    if room is not None and room.unplaced:
+        yield f"nobody is left for {room.unplaced} of the shards"
+    if room is not None and room.pinned:
+        yield f"{room.pinned} of the shards are pinned there and stay until they are unpinned"
+    if would.target_before is not None and would.target_after is not None:
+        yield f"its target would go from {would.target_before:.0%} to {would.target_after:.0%}"
+
+
 def note(text: str) -> None:
     """Everything else, to standard error."""
-    click.echo(faults.printable(text), err=True)
+    if text:
+        click.echo(faults.printable(text), err=True)
 
 
 Body = Callable[..., Awaitable[int | None]]
 
 
 def command(
-    group: click.Group, name: str, *, aliases: tuple[str, ...] = (), is_change: bool = False
+    group: click.Group,
+    name: str,
+    *,
+    aliases: tuple[str, ...] = (),
+    is_change: bool = False,
+    can_watch: bool = False,
 ) -> Callable[[Body], Body]:
     """Register an async function `(session, **arguments)` as a command of a group.
 
-    The common options are accepted behind the verb too, where people write them.
+    The common options are accepted behind the verb too, where people write them. One that can be
+    watched is drawn again whenever something happened in the namespace.
     """
 
     def registered(body: Body) -> Body:
@@ -134,6 +195,7 @@ def command(
             output: Format | None,
             no_header: bool,
             dry_run: bool = False,
+            watch: bool = False,
             **arguments: Any,
         ) -> None:
             settings: Settings = context.obj
@@ -143,15 +205,18 @@ def command(
                 output=output or settings.output,
                 has_header=settings.has_header and not no_header,
             )
+            if watch and settings.output == "json":
+                raise click.UsageError("what is watched has no end: use -o jsonl")
+            drawn = watched(body) if watch else body
             try:
-                status = asyncio.run(_run(settings, body, arguments, is_dry_run=dry_run))
+                status = asyncio.run(_run(settings, drawn, arguments, is_dry_run=dry_run))
             except errors.ShardCoordinatorError as error:
                 note(faults.told(context.command_path, error))
                 status = faults.status_of(error)
             context.exit(status or faults.DONE)
 
         function: Callable[..., Any] = run
-        for option in _common(is_change=is_change):
+        for option in _common(is_change=is_change, can_watch=can_watch):
             function = option(function)
         made = click.command(name, help=body.__doc__)(function)
         group.add_command(made)
@@ -162,7 +227,33 @@ def command(
     return registered
 
 
-def _common(*, is_change: bool) -> list[Callable[..., Any]]:
+def watched(body: Body) -> Body:
+    """The same command, run again whenever something happened, until it is interrupted."""
+
+    async def again_and_again(session: Session, **arguments: Any) -> int | None:
+        cursor: str | None = None
+        while True:
+            try:
+                if cursor is None:
+                    cursor = (await session.operator.events(session.namespace, limit=1)).cursor
+                if sys.stdout.isatty():
+                    click.echo(_CLEAR, nl=False)
+                await body(session, **arguments)
+                await asyncio.sleep(WATCH_EVERY_S)
+                page = await session.operator.events(
+                    session.namespace, after=cursor, wait_s=WATCH_WAIT_S, limit=1_000
+                )
+                cursor = page.cursor
+                if not sys.stdout.isatty() and session.is_table:
+                    click.echo()
+            except (errors.Unavailable, errors.RateLimited) as error:
+                note(f"shardctl: {error} — trying again")
+                await asyncio.sleep(WATCH_PAUSE_S)
+
+    return again_and_again
+
+
+def _common(*, is_change: bool, can_watch: bool) -> list[Callable[..., Any]]:
     options = [
         click.option("-n", "--namespace", metavar="NS", help="The namespace."),
         click.option("-o", "--output", type=click.Choice(FORMATS), help="The format of the data."),
@@ -171,6 +262,9 @@ def _common(*, is_change: bool) -> list[Callable[..., Any]]:
     if is_change:
         text = "Let a node check the change and say what it would do; nothing is changed."
         options.append(click.option("--dry-run", is_flag=True, help=text))
+    if can_watch:
+        text = "Show it again whenever something happened, until interrupted."
+        options.append(click.option("-w", "--watch", is_flag=True, help=text))
     return options
 
 

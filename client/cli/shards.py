@@ -9,7 +9,9 @@ import msgspec
 from client import calls
 from client.cli import output
 from client.cli.faults import printable
-from client.cli.session import Session, command, say
+from client.cli.session import Session, command, note, say
+from client.cli.times import DURATION, MOMENT
+from client.cli.waits import arrived, wait_options
 from client.operator import PAGE_LIMIT
 
 HISTORY: Final = output.Shape(
@@ -52,51 +54,60 @@ def _one_of(key: str | None, named: str | None) -> str:
     return given[0]
 
 
-@command(shard, "list")
+@command(shard, "list", can_watch=True)
 @click.option("--executor", help="Only those of this executor.")
 @click.option("--state", help="Only those in this state.")
 @click.option("--sort", type=click.Choice(["key", "load"]), help="By key, or heaviest first.")
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--page", help="With -o json: the `next_page` of the page before.")
 async def list_(
-    session: Session, executor: str | None, state: str | None, sort: str | None, limit: int | None
+    session: Session,
+    *,
+    executor: str | None,
+    state: str | None,
+    sort: str | None,
+    limit: int | None,
+    page: str | None,
 ) -> None:
-    """List the shards of the namespace, page by page."""
+    """List the shards of the namespace; with -o json one page of them, as the API answers it."""
     rows: list[Any] = []
-    last: dict[str, Any] = {}
-    page: str | None = None
     while limit is None or len(rows) < limit:
         size = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - len(rows))
         call = calls.shards(
             session.namespace, executor=executor, state=state, sort=sort, limit=size, page=page
         )
-        last = msgspec.json.decode(await session.fetch(call))
-        rows += last["shards"][:size]
-        page = last.get("next_page")
-        if page is None or not last["shards"]:
+        body = await session.fetch(call)
+        answer = msgspec.json.decode(body)
+        page = answer.get("next_page")
+        if session.settings.output == "json":
+            session.say_listed(body, output.SHARDS)
+            note(f"there are more: --page {page}" if page else "")
+            return
+        rows += answer["shards"][:size]
+        if page is None or not answer["shards"]:
             break
-    body = msgspec.json.encode(last | {"shards": rows})
-    settings = session.settings
-    say(output.listed(body, output.SHARDS, settings.output, has_header=settings.has_header))
+    session.say_listed(msgspec.json.encode({"shards": rows}), output.SHARDS)
 
 
-@command(shard, "show", aliases=("inspect",))
+@command(shard, "show", aliases=("inspect",), can_watch=True)
 @_target
-async def show(session: Session, key: str | None, named: str | None) -> None:
+@click.option("--at", type=MOMENT, help="Also who owned it then: 03:10, 10m (ago), or ISO.")
+async def show(session: Session, key: str | None, named: str | None, at: str | None) -> None:
     """Show a shard: owner, load, and why it is where it is. Never makes one."""
-    body = await session.fetch(calls.shard(session.namespace, _one_of(key, named)))
-    settings = session.settings
-    if settings.output not in {"table", "wide"}:
-        say(output.shown(body, "key", settings.output))
+    body = await session.fetch(calls.shard(session.namespace, _one_of(key, named), at))
+    if not session.is_table:
+        session.say_shown(body, "key")
         return
-    say(output.shown(body, "key", settings.output, without=_IN_WORDS))
     shard_view = msgspec.json.decode(body)
+    if "then" in shard_view:
+        say(output.aligned([["THEN", printable(shard_view["then"]["told"])]]) + "\n")
+    session.say_shown(body, "key", without=_IN_WORDS)
     if "why_here" in shard_view:
         say("\n" + _explained(shard_view))
-        history = output.listed(body, HISTORY, settings.output, has_header=settings.has_header)
-        say("\n" + history if history else "")
+        session.say_listed(body, HISTORY, before="\n")
 
 
-_IN_WORDS: Final = ("why_here", "why_no_move", "why_not_there", "history")
+_IN_WORDS: Final = ("then", "why_here", "why_no_move", "why_not_there", "history")
 
 
 def _explained(view: Mapping[str, Any]) -> str:
@@ -117,22 +128,51 @@ def _explained(view: Mapping[str, Any]) -> str:
 @_target
 @click.option("--to", required=True, metavar="EXECUTOR", help="Where to.")
 @click.option("--reason", default="", help="Why; it is kept and shown.")
-async def move(session: Session, key: str | None, named: str | None, to: str, reason: str) -> None:
+@wait_options
+async def move(
+    session: Session,
+    *,
+    key: str | None,
+    named: str | None,
+    to: str,
+    reason: str,
+    waits: bool,
+    timeout_s: float,
+) -> int:
     """Move a shard now, by handoff."""
     target = _one_of(key, named)
     call = calls.shard_verb(session.namespace, target, "move", {"to": to, "reason": reason})
-    await session.change(call, "key", f"{target} goes to {to}")
+    answer = await session.change(call, "key", f"{target} goes to {to}")
+    if answer is None or not waits:
+        return 0
+    return await arrived(session, target, to, is_pin=False, timeout_s=timeout_s)
 
 
 @command(shard, "pin", is_change=True)
 @_target
 @click.option("--to", "--executor", "to", required=True, metavar="EXECUTOR", help="Where it stays.")
 @click.option("--reason", default="", help="Why; it is kept and shown.")
-async def pin(session: Session, key: str | None, named: str | None, to: str, reason: str) -> None:
+@click.option("--expires-in", "expires_in_s", type=DURATION, help="It ends by itself after that.")
+@wait_options
+async def pin(
+    session: Session,
+    *,
+    key: str | None,
+    named: str | None,
+    to: str,
+    reason: str,
+    expires_in_s: float | None,
+    waits: bool,
+    timeout_s: float,
+) -> int:
     """Keep a shard on an executor: the balancer never moves it."""
     target = _one_of(key, named)
-    call = calls.shard_verb(session.namespace, target, "pin", {"executor": to, "reason": reason})
-    await session.change(call, "key", f"{target} is pinned to {to}")
+    body = {"executor": to, "reason": reason, "expires_in_s": expires_in_s}
+    call = calls.shard_verb(session.namespace, target, "pin", body)
+    answer = await session.change(call, "key", f"{target} is pinned to {to}")
+    if answer is None or not waits:
+        return 0
+    return await arrived(session, target, to, is_pin=True, timeout_s=timeout_s)
 
 
 def _simple(

@@ -5,6 +5,8 @@ import io
 import json
 from dataclasses import dataclass
 
+import click
+
 from client.cli import root
 
 Stream = io.StringIO  # a test may put a terminal here
@@ -31,3 +33,14 @@ def run(*arguments):
         status = root.run(list(arguments))
     assert "Traceback" not in err.getvalue()
     return Run(status, out.getvalue(), err.getvalue())
+
+
+def commands(group=root.shardctl, path=()):
+    """Every command by its words."""
+    found = {}
+    for name, one in group.commands.items():
+        if isinstance(one, click.Group):
+            found |= commands(one, (*path, name))
+        else:
+            found[" ".join((*path, name))] = one
+    return found

@@ -148,7 +148,7 @@ async def test_waiting_for_a_drain_that_cannot_end_times_out(
     async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
         await until(executor.running)
         late = await shardctl(
-            *("executor", "drain", "e1", "--reason", "x", "--force"),
+            *("executor", "drain", "e1", "--reason", "x", "--force", "--yes"),
             *("--wait", "--timeout", "0.6"),
         )
     assert late.status == faults.WAIT_TIMED_OUT
@@ -162,7 +162,7 @@ async def test_an_interrupted_wait_leaves_the_drain_going_and_says_so(
     await operator.declare_shards(namespace, ["a"])
     async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
         await until(executor.running)
-        words = ("executor", "drain", "e1", "--reason", "x", "--wait", "--force")
+        words = ("executor", "drain", "e1", "--reason", "x", "--wait", "--force", "--yes")
         waiting = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "client.cli.main", "--endpoints", cluster.endpoints[0]),
             *("-n", namespace, *words),
@@ -200,7 +200,9 @@ async def test_executors_are_cordoned_uncordoned_and_evicted(shardctl, diary, cl
                 await until(lambda status=status: executor.status == status)
             hosts = await shardctl("executor", "cordon", "--hostname", "host-e1", "-o", "name")
             assert hosts.lines == ["host-e1"]
-            evicted = await shardctl("executor", "evict", "e1", "--reason", "sick", "--force")
+            evicted = await shardctl(
+                *("executor", "evict", "e1", "--reason", "sick", "--force", "--yes")
+            )
             assert evicted.status == 0
             assert "warning: its shards were given away" in evicted.err
             await asyncio.sleep(10)
@@ -272,9 +274,13 @@ async def test_parking_a_shard_wants_a_reason(shardctl, operator, namespace):
 async def test_all_pages_of_shards_are_one_list(shardctl, monkeypatch):
     await shardctl("shard", "declare", *(f"k{number}" for number in range(7)))
     monkeypatch.setattr("client.cli.shards.PAGE_LIMIT", 3)
-    listed = await shardctl("shard", "list", "-o", "json")
-    assert len(listed.json["shards"]) == 7
-    assert listed.json["next_page"] is None
+    listed = await shardctl("shard", "list", "-o", "jsonl")
+    assert len(listed.lines) == 7
+    first = await shardctl("shard", "list", "-o", "json")
+    assert (len(first.json["shards"]), first.json["total"]) == (3, 7)
+    assert first.err == f"there are more: --page {first.json['next_page']}\n"
+    rest = await shardctl("shard", "list", "-o", "json", "--page", first.json["next_page"])
+    assert [one["key"] for one in rest.json["shards"]] == ["k3", "k4", "k5"]
     assert len((await shardctl("shard", "list", "--limit", "5", "-o", "name")).lines) == 5
 
 
@@ -400,13 +406,15 @@ async def test_events_are_watched_until_interrupted(cluster, operator, namespace
 async def test_a_mass_failure_is_shown_warned_of_and_proceeded_with(shardctl):
     quiet = await shardctl("mass-failure", "status")
     assert ["state", "none"] in [line.split() for line in quiet.lines]
-    done = await shardctl("mass-failure", "proceed", "--reason", "rack 4")
+    unasked = await shardctl("mass-failure", "proceed", "--reason", "rack 4")
+    assert (unasked.status, "repeat with --yes" in unasked.err) == (faults.USAGE, True)
+    done = await shardctl("mass-failure", "proceed", "--reason", "rack 4", "--yes")
     assert done.status == 0
     assert "no mass failure is on in" in done.err
     told = ok({"namespace": "jobs", "state": "proceeded", "given_up": 3})
     async with serving(told) as node:
         words = ("--endpoints", node.url, "-n", "jobs", "mass-failure", "proceed", "--reason", "x")
-        done = await asyncio.to_thread(run, *words)
+        done = await asyncio.to_thread(run, *words, "--yes")
     assert done.err == "3 silent executors of jobs are given up\n"
     assert (await shardctl("mass-failure", "proceed")).status == faults.USAGE
     would = await shardctl("mass-failure", "proceed", "--reason", "x", "--dry-run")

@@ -1,0 +1,267 @@
+"""What operators do with `shardctl` at night: previews, waits, watches, undo, past times."""
+
+import asyncio
+import io
+import json
+import signal
+import sys
+
+import pytest
+
+from client.cli import faults
+from tests.client.cli_run import run
+from tests.client.fleet import Diary
+from tests.client.scripted import ok, problem, serving
+from tests.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def shardctl(cluster, namespace):
+    async def call(*arguments):
+        common = ("--endpoints", ",".join(cluster.endpoints), "-n", namespace)
+        return await asyncio.to_thread(run, *common, *arguments)
+
+    return call
+
+
+@pytest.fixture
+def diary():
+    return Diary()
+
+
+async def started(cluster, namespace, *words):
+    """The command as a process of its own, which can be interrupted."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "client.cli.main", "--endpoints", cluster.endpoints[0]),
+        *("-n", namespace, *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+# ------------------------------------------------------------------------------------ undo
+
+
+async def test_the_newest_order_is_taken_back_when_it_is_confirmed(
+    shardctl, cluster, namespace, operator, monkeypatch
+):
+    await operator.declare_shards(namespace, ["a"])
+    async with Diary().executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        await shardctl("shard", "pin", "a", "--to", "e1", "--reason", "wrong")
+        unasked = await shardctl("undo")
+        assert unasked.status == faults.USAGE
+        assert "shard_pinned of a to e1 (wrong), by 127.0.0.1" in unasked.err
+        monkeypatch.setattr("sys.stdin", Terminal("no\n"))
+        assert (await shardctl("undo")).status == faults.USAGE
+        would = await shardctl("undo", "--dry-run")
+        assert (would.status, "would take back event" in would.err) == (0, True)
+        assert (await operator.shard(namespace, "a")).pinned == "e1"
+        monkeypatch.setattr("sys.stdin", Terminal("undo\n"))
+        done = await shardctl("undo", "--reason", "it was the other one")
+        assert done.status == 0
+        assert "is taken back: shard_unpinned of a" in done.err
+        assert (await operator.shard(namespace, "a")).pinned is None
+        nothing = await shardctl("undo", "--yes")
+        assert nothing.status == faults.NOT_FOUND
+        assert "there is no order to take back" in nothing.err
+
+
+async def test_orders_are_taken_back_from_the_newest_on_and_by_number(shardctl):
+    await shardctl("executor", "cordon", "--hostname", "h1", "--reason", "one")
+    await shardctl("balance", "pause", "--reason", "two", "--expires-in", "1h")
+    told = await shardctl("events", "list", "--orders", "-o", "jsonl")
+    first, second = (json.loads(line)["id"] for line in told.lines)
+    for number in (second, first):
+        done = await shardctl("undo", "--yes", "-o", "json")
+        assert done.json["undoes"] == number
+    again = await shardctl("undo", str(first))
+    assert (again.status, "came after it" in again.err) == (faults.CONFLICT, True)
+    assert (await shardctl("undo", "7")).status == faults.NOT_FOUND
+
+
+async def test_an_order_that_cannot_be_taken_back_is_not_stepped_over():
+    page = {
+        "events": [
+            {"id": 8, "kind": "shard_pinned", "by": "me", "can_undo": True},
+            {"id": 9, "kind": "executor_evicted", "executor": "e1", "by": "me"},
+        ],
+        "cursor": "c:9",
+    }
+    async with serving(ok(page)) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "undo", "--yes")
+        refused = await asyncio.to_thread(run, *words)
+    assert refused.status == faults.CONFLICT
+    assert "executor_evicted of e1, by me" in refused.err
+
+
+# ------------------------------------------------------------------------- previews, ends
+
+
+async def test_a_dry_run_shows_load_that_moves_and_room_that_is_left(
+    shardctl, diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a", "b"])
+    first = diary.executor(cluster.endpoints, namespace, "e1")
+    async with first, diary.executor(cluster.endpoints, namespace, "e2") as second:
+        await until(lambda: len(first.running()) + len(second.running()) == 2)
+        would = await shardctl("executor", "drain", "e1", "--reason", "x", "--dry-run")
+        assert (would.status, would.out) == (0, "")
+        assert "would hand over every shard of executor e1 and place nothing there" in would.err
+        assert "the 1 executors left, of capacity 1, would go from" in would.err
+        assert await operator.drains(namespace) == []
+        moved = await shardctl("shard", "move", "a", "--to", "e2", "--dry-run")
+        assert "its target would go from" in moved.err
+        as_json = await shardctl(
+            "executor", "drain", "e1", "--reason", "x", "--dry-run", "-o", "json"
+        )
+        assert as_json.json["room"]["executors"] == 1
+
+
+async def test_a_drain_without_room_says_what_to_do(shardctl, diary, cluster, namespace, operator):
+    await operator.declare_shards(namespace, ["a"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        refused = await shardctl("executor", "drain", "e1", "--reason", "x")
+        assert refused.status == faults.CONFLICT
+        assert "would_overload: no other executor may be given its 1 shards" in refused.err
+        assert "repeat with --force" in refused.err
+        assert refused.err.count("\n") == 1
+
+
+async def test_orders_are_given_for_a_while(shardctl, diary, cluster, namespace, operator):
+    await operator.declare_shards(namespace, ["a"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        cordoned = await shardctl("executor", "cordon", "e1", "--expires-in", "2h", "-o", "json")
+        assert cordoned.json["cordon"]["until"] > cordoned.json["cordon"]["since"]
+        await shardctl("executor", "uncordon", "e1")
+        words = ("shard", "pin", "a", "--to", "e1", "--expires-in", "1d", "-o", "json")
+        assert (await shardctl(*words)).json["pinned_until"]
+        drain = await shardctl(
+            *("executor", "drain", "--hostname", "h9", "--reason", "x", "--expires-in", "90s"),
+            *("-o", "json"),
+        )
+        assert drain.json["until"]
+        wrong = await shardctl("executor", "cordon", "e1", "--expires-in", "soon")
+        assert (wrong.status, wrong.err.count("\n")) == (faults.USAGE, 1)
+
+
+# ----------------------------------------------------------------------------------- waits
+
+
+async def test_a_move_a_pin_and_an_undrain_are_waited_for(
+    shardctl, diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a"])
+    first = diary.executor(cluster.endpoints, namespace, "e1")
+    async with first, diary.executor(cluster.endpoints, namespace, "e2") as second:
+        await until(lambda: first.running() or second.running())
+        here, there = ("e1", "e2") if first.running() else ("e2", "e1")
+        moved = await shardctl("shard", "move", "a", "--to", there, "--reason", "x", "--wait")
+        assert (moved.status, moved.out) == (0, "")
+        assert f"a to {there}: owned on {there}, 1 of 1 moved" in moved.err
+        assert (await operator.shard(namespace, "a")).executor == there
+        pinned = await shardctl("shard", "pin", "a", "--to", here, "--wait")
+        assert pinned.status == 0
+        assert (await operator.shard(namespace, "a")).executor == here
+        await shardctl("shard", "unpin", "a")
+        drained = await shardctl("executor", "drain", here, "--reason", "x", "--wait")
+        assert (drained.status, "drained, 1 of 1 moved" in drained.err) == (0, True)
+        for words in ((here,), ("--hostname", f"host-{here}")):
+            undrained = await shardctl("executor", "undrain", *words, "--wait")
+            assert (undrained.status, "active, 0 of 0 moved" in undrained.err) == (0, True)
+
+
+async def test_a_move_that_was_given_up_is_a_conflict():
+    going = {"key": "a", "state": "releasing", "executor": "e1", "next": "e2"}
+    kept = {"key": "a", "state": "owned", "executor": "e1"}
+    async with serving(ok(going), ok(going), problem(503, "no_leader"), ok(kept)) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "shard", "move", "a", "--to", "e2")
+        given_up = await asyncio.to_thread(run, *words, "--wait")
+    assert given_up.status == faults.CONFLICT
+    assert "a did not get to e2: it is owned on e1" in given_up.err
+
+
+async def test_an_interrupted_wait_for_a_move_says_that_it_goes_on():
+    going = {"key": "a", "state": "releasing", "executor": "e1", "next": "e2"}
+    async with serving(*(ok(going) for _ in range(40))) as node:
+        words = ("shard", "move", "a", "--to", "e2", "--wait")
+        waiting = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "client.cli.main", "--endpoints", node.url, "-n", "jobs"),
+            *words,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(40):
+            told = await waiting.stderr.readuntil(b"releasing on e1")
+            waiting.send_signal(signal.SIGINT)
+            told += await waiting.stderr.read()
+            assert await waiting.wait() == faults.INTERRUPTED
+    assert b"a to e2 goes on; follow it with `shardctl shard show a`" in told
+    assert b"Traceback" not in told
+
+
+async def test_a_wait_for_a_move_times_out():
+    going = {"key": "a", "state": "releasing", "executor": "e1", "next": "e2"}
+    async with serving(*(ok(going) for _ in range(9))) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "shard", "move", "a", "--to", "e2")
+        late = await asyncio.to_thread(run, *words, "--wait", "--timeout", "100ms")
+    assert late.status == faults.WAIT_TIMED_OUT
+    assert "it goes on" in late.err
+
+
+# --------------------------------------------------------------------------- watch, times
+
+
+async def test_what_is_watched_is_shown_again_when_something_happens(
+    shardctl, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a"])
+    watching = await started(cluster, namespace, "shard", "list", "-w", "-o", "jsonl")
+    try:
+        async with asyncio.timeout(40):
+            first = json.loads(await watching.stdout.readline())
+            await operator.drain_shard(namespace, "a", reason="poison")
+            second = json.loads(await watching.stdout.readline())
+            while second["state"] != "parked":
+                second = json.loads(await watching.stdout.readline())
+            watching.send_signal(signal.SIGINT)
+            _, told = await watching.communicate()
+        assert (first["state"], second["parked"]) == ("vacant", "poison")
+        assert watching.returncode == faults.INTERRUPTED
+        assert b"Traceback" not in told
+    finally:
+        if watching.returncode is None:
+            watching.kill()
+            await watching.wait()
+    endless = await shardctl("shard", "list", "--watch", "-o", "json")
+    assert endless.status == faults.USAGE
+
+
+async def test_who_owned_a_shard_at_a_time_and_who_ordered_what_since(
+    shardctl, diary, cluster, namespace, operator
+):
+    await operator.declare_shards(namespace, ["a"])
+    async with diary.executor(cluster.endpoints, namespace, "e1") as executor:
+        await until(executor.running)
+        since = (await operator.shard(namespace, "a")).since
+        told = await shardctl("shard", "inspect", "--shard-key", "a", "--at", since)
+        assert told.lines[0].split()[:3] == ["THEN", "e1", "owned"]
+        early = await shardctl("shard", "show", "a", "--at", "2020-01-01")
+        assert "it is not known who owned it before" in early.lines[0]
+        as_json = await shardctl("shard", "show", "a", "--at", since, "-o", "json")
+        assert as_json.json["then"]["executor"] == "e1"
+        wrong = await shardctl("shard", "show", "a", "--at", "25:00")
+        assert (wrong.status, wrong.err.count("\n")) == (faults.USAGE, 1)
+        await shardctl("executor", "cordon", "e1", "--reason", "sick")
+        for words in (("--host", "host-e1"), ("--since", "1h"), ("--hostname", "host-e1")):
+            orders = await shardctl("events", "list", "--orders", *words, "--no-header")
+            assert [line.split()[1] for line in orders.lines] == ["cordon_started"], words
+        assert (await shardctl("events", "list", "--orders", "--until", "1h")).out == ""
