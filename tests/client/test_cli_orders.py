@@ -14,7 +14,7 @@ from tests.client.fleet import Diary
 from tests.client.scripted import ok, problem, serving
 from tests.waiting import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class Terminal(io.StringIO):

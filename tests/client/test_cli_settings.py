@@ -114,7 +114,7 @@ def test_a_profile_is_chosen_for_the_commands_to_come(config):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[profiles.prod]\ncolour = 'red'", "there are endpoints, namespace"),
+        ("[profiles.prod]\ncolour = 'red'", "names colour; there are "),
         ("[profiles.prod]\nprofile = 'x'", "names profile"),
         ("endpoints = 'x'", "[profiles.NAME] tables and nothing else"),
         ("[profiles]\nprod = 1", "[profiles.NAME] tables and nothing else"),
@@ -237,17 +237,14 @@ def test_every_command_that_reads_is_among_them():
     assert set(commands()) == read | changes | asks_no_node | others
 
 
-def test_a_terminal_gets_the_end_of_the_line_as_well(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
+
+async def test_a_terminal_gets_the_end_of_the_line_as_well(monkeypatch):
     monkeypatch.setattr("tests.client.cli_run.Stream", Terminal)
-
-    async def shown():
-        async with serving(ok({"namespaces": []})) as node:
-            words = ("--endpoints", node.url, "-o", "json", "namespace", "list")
-            return await asyncio.to_thread(run, *words)
-
-    listed = asyncio.run(shown())
+    async with serving(ok({"namespaces": []})) as node:
+        words = ("--endpoints", node.url, "-o", "json", "namespace", "list")
+        listed = await asyncio.to_thread(run, *words)
     assert listed.out == '{"namespaces": []}\n'
