@@ -1,7 +1,5 @@
 """A router's table outlives the router, and what it does not know is where hashing puts it."""
 
-import asyncio
-import json
 import logging
 import stat
 
@@ -15,6 +13,7 @@ from client.protocol import RoutedExecutor, RoutingAnswer
 from client.router import SAVE_EVERY_S
 from client.table import RoutingTable
 from client.table_file import read_table, write_table
+from client.testing import LocalCluster
 from tests.client.conftest import free_port
 from tests.client.fleet import Diary
 from tests.waiting import until
@@ -145,24 +144,26 @@ async def test_a_router_that_starts_in_an_outage_routes_by_the_last_table(
         await until(lambda: len(back) == 0)  # e1 left meanwhile
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_the_file_follows_while_the_router_runs_and_a_bad_place_for_it_harms_nothing(
-    cluster, namespace, operator, tmp_path, caplog
+    tmp_path, caplog
 ):
-    diary, path = Diary(), tmp_path / "routes"
-    await operator.declare_shards(namespace, ["a"])
+    path = tmp_path / "routes"
+
+    def written():
+        return path.exists() and "a" in read_table(path, "test").owners
+
     async with (
-        Router(cluster.endpoints, namespace=namespace, table_file=path),
-        Router(
-            cluster.endpoints, namespace=namespace, table_file=tmp_path / "no" / "such"
-        ) as unkept,
-        diary.executor(cluster.endpoints, namespace, "e1"),
+        LocalCluster() as cluster,
+        cluster.router(table_file=path),
+        cluster.router(table_file=tmp_path / "no" / "such") as unkept,
+        cluster.executor("e1", on_start=nothing, on_stop=nothing, leave_timeout_s=0.5),
     ):
-        await until(lambda: unkept.owner("a"))
-        await until(path.exists)
-        await until(
-            lambda: "a" in json.loads(path.read_bytes())["table"]["owners"], SAVE_EVERY_S + 5.0
-        )
-        await until(lambda: "table_file_not_written" in caplog.text)
-        await asyncio.sleep(0.1)
+        await cluster.declare("a")
+        await cluster.until(lambda: unkept.owner("a"))
+        await cluster.until(written, within_s=SAVE_EVERY_S + 1.0)
+        await cluster.until(lambda: "table_file_not_written" in caplog.text)
         assert unkept.owner("a")
+
+
+async def nothing(_shard):
+    pass
