@@ -138,6 +138,10 @@ class ShardKeeper:
         self._state = state
         if state is LeaseState.LOST:
             self.revoke_all()
+            for tenure in self._tenures.values():
+                # Winning the lease again gives what is being stopped no more time to flush: if its
+                # stop hangs, others are to have the shard.
+                tenure.ends_at = min(tenure.ends_at, self.lease.act_until)
         self._observe_state(state)
         match state:
             case LeaseState.SUSPENDED | LeaseState.CONTINUED:

@@ -16,8 +16,8 @@ START_RETRY_S: Final = 0.25  # and four times that before the third try
 # Between the release by its owner and the grant, a shard may stand in no set of its target: what
 # was warmed up is kept that long. The contract's default for a release that hangs.
 PREPARED_LINGER_S: Final = 30.0
-# A stop that goes on so long after another life of its shard was assigned, and for a lease in any
-# case, is taken to hang: others are to have the shard.
+# A stop that goes on so long after its shard was assigned here again, and for a lease in any case,
+# is taken to hang: others are to have the shard.
 HUNG_STOP_S: Final = 5.0
 HUNG_STOP: Final = "on_stop of the life before has not ended"
 ERROR_TEXT_MAX: Final = 256  # of an error in an acknowledgement, so that a batch stays small
@@ -57,6 +57,7 @@ class Life:
     # RESTING: of the next try; PREPARED and STOPPING: of the end of patience
     retry_at: float = 0.0
     was_withheld: bool = False  # its own lease has run out, or will
+    was_cut: bool = False  # the lease was lost under it, and may have been won again
     awaited: int = 0  # STOPPING: the epoch that waits for the end of this stop
     error: str = ""
 
@@ -66,12 +67,16 @@ class Life:
         return self.was_started and self.phase in {Phase.RUNNING, Phase.STOPPING}
 
     def is_past(self, epoch: int) -> bool:
-        """Whether it stops without any permission left while the shard is assigned anew."""
-        has_ended = self.is_orphan or self.was_withheld
-        return self.phase is Phase.STOPPING and has_ended and epoch > self.epoch
+        """Whether it stops without any permission left while the shard is to run.
+
+        Under a newer epoch, or the same one once more if the lease was lost and won again.
+        """
+        has_ended = self.is_orphan or self.was_withheld or self.was_cut
+        is_due = epoch >= self.epoch if self.was_cut else epoch > self.epoch
+        return self.phase is Phase.STOPPING and has_ended and is_due
 
     def has_hung(self, epoch: int, now: float, patience_s: float) -> bool:
-        """Whether its stop has kept this newer assignment waiting for too long."""
+        """Whether its stop has kept this assignment waiting for too long."""
         if self.awaited != epoch:
             self.awaited, self.retry_at = epoch, now + patience_s
         return now >= self.retry_at

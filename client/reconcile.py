@@ -90,10 +90,8 @@ class Reconciler:
         return sum(life.phase in LIVE for life in self._lives.values())
 
     def running(self) -> dict[str, int]:
-        """The shards of this incarnation that were started and have not ended stopping.
-
-        Plain callbacks ask from threads of theirs: hence the copy, which is made in one step.
-        """
+        """The shards of this incarnation that were started and have not ended stopping."""
+        # Plain callbacks ask from threads of theirs: hence the copy, made in one step.
         lives = list(self._lives.values())
         return {one.key: one.epoch for one in lives if one.is_running and not one.is_orphan}
 
@@ -183,6 +181,7 @@ class Reconciler:
         self._forgone.lose(self._lives.values())
         for life in self._lives.values():
             life.is_orphan |= is_closed
+            life.was_cut = True
         self._lease = LeaseState.LOST
         self._floor = None
         self._set = None
@@ -329,7 +328,7 @@ class Reconciler:
         return [Stop(life.key, life.epoch)]
 
     def _wait_for_end(self, life: Life, now: float) -> list[Action]:
-        """It brings us back here; a stop that hangs keeps no newer assignment from others."""
+        """It brings us back here; a stop that hangs keeps no assignment from others."""
         epoch = self._epoch_awaiting(life)
         if epoch is None or not life.has_hung(epoch, now, self._patience_s):
             return []
@@ -387,7 +386,7 @@ class Reconciler:
         return None if self._set is None else self._set.duties.get(key)
 
     def _epoch_awaiting(self, life: Life) -> int | None:
-        """A newer assignment that only waits for the end of this stop."""
+        """An assignment that only waits for the end of this stop."""
         epoch, duty = self._duty(life.key) or (0, None)
         is_due = duty == "run" and life.is_past(epoch) and self._may_begin(life.key, epoch)
         return epoch if is_due else None

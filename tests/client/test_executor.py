@@ -349,6 +349,39 @@ async def test_a_release_that_hangs_ends_with_the_lease_of_its_shard(
             hung.set()
 
 
+async def test_a_stop_that_hangs_over_a_lease_that_was_lost_and_won_again_gives_the_shard_away(
+    start, diary, operator, namespace, cluster
+):
+    await operator.change_policy(namespace, {"lease_ttl_s": 10.0, "heartbeat_interval_s": 1.0})
+    await operator.declare_shards(namespace, ["a"])
+    states, hung = [], asyncio.Event()
+
+    async def hang(shard):
+        diary.note("e1", "stop", shard)
+        await hung.wait()
+
+    async with start("e1", on_stop=hang, on_lease=states.append) as first:
+        await until(first.running)
+        shard, incarnation = diary.shards["e1", "a"], first.incarnation
+        await cluster.advance(15.0)  # the first leases were the shorter ones
+        cluster.cut("e1")
+        await cluster.until(lambda: first.lease_state is LeaseState.LOST)
+        cluster.heal("e1")  # within the second in which the coordinator still waits
+        lease_ends_at = cluster.now() + shard.lease_left_s
+        await cluster.until(lambda: first.lease_state is LeaseState.CONNECTED)
+        assert first.incarnation == incarnation
+        async with start("e2") as second:
+            await cluster.until(second.running)
+            # By then nothing of the lease was left under which it was stopped.
+            assert cluster.now() > lease_ends_at
+            assert shard.lease_left_s == 0.0
+            assert first.incarnation == incarnation
+            assert first.lease_state is LeaseState.CONNECTED
+            hung.set()
+            await cluster.settle()
+        assert states.count(LeaseState.LOST) == 1
+
+
 # ------------------------------------------------------------------------------------ the end
 
 

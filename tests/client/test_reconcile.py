@@ -658,6 +658,31 @@ def test_an_assignment_that_waits_for_a_stop_that_hangs_is_given_up(is_closed):
     assert bench.tell(assigned(7, a=(11, "run"))) == [Start("a", 11)]
 
 
+@pytest.mark.parametrize("epoch", [5, 9])
+def test_a_stop_that_hangs_over_a_lost_lease_keeps_the_shard_from_nobody_when_it_is_won_again(
+    epoch,
+):
+    bench = running("a", 5)
+    assert bench.tell(Lost()) == [Stop("a", 5)]
+    bench.tell(Renewed(at(3), ttl_s=10.0))
+    assert bench.tell(assigned(4, a=(epoch, "run"))) == []
+    bench.now = 9.0
+    assert bench.tell(TimePassed()) == []  # a stop that is only slow is waited for
+    bench.now = 10.0
+    assert bench.tell(TimePassed()) == [failed("a", epoch, HUNG_STOP)]
+    assert bench.tell(assigned(5, a=(epoch, "run"))) == []
+    bench.tell(CallbackEnded("a"))
+    assert bench.tell(assigned(6, a=(epoch, "run"))) == []
+    assert bench.tell(assigned(7, a=(11, "run"))) == [Start("a", 11)]
+
+
+def test_a_stop_that_ends_soon_after_the_lease_was_won_again_lets_its_epoch_run_again():
+    bench = running("a", 5)
+    bench.tell(Lost(), Renewed(at(3), ttl_s=10.0), assigned(4, a=(5, "run")))
+    bench.now = 9.0
+    assert bench.tell(CallbackEnded("a")) == [Start("a", 5)]
+
+
 def test_a_stop_under_a_lease_that_holds_is_waited_for_whatever_is_assigned():
     bench = running("a", 5)
     bench.tell(assigned(2, a=(5, "release")), assigned(3, a=(9, "run")))

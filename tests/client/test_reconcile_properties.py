@@ -49,6 +49,7 @@ class Lives(RuleBasedStateMachine):
         self.orphans: set[str] = set()  # live, but of a closed incarnation
         self.acked: dict[str, int] = {}  # highest epoch acknowledged as released
         self.revoked: set[str] = set()  # starting, but without permission
+        self.cut: set[str] = set()  # live when the lease was lost
         self.listed: dict[str, Cursor] = {}  # the last answer that called a release overdue
 
     # ---------------------------------------------------------------------------- the model
@@ -94,7 +95,9 @@ class Lives(RuleBasedStateMachine):
                     self.acked[key] = max(epoch, self.acked.get(key, -1))
                 case Acknowledge(Outcome.FAILED, key, epoch) if self.state.get(key) == "stopping":
                     # Given up while the stop before hangs: it is not to start when that does end.
-                    assert epoch > self.epochs[key]
+                    assert epoch > self.epochs[key] or (
+                        key in self.cut and epoch == self.epochs[key]
+                    )
                     self.acked[key] = max(epoch, self.acked.get(key, -1))
                 case Acknowledge():
                     pass
@@ -130,6 +133,7 @@ class Lives(RuleBasedStateMachine):
     def lost(self, is_closed):
         self.is_connected = False
         self.floor = None
+        self.cut |= set(self.state)
         if is_closed:
             self.orphans |= set(self.state)
         self.feed(Closed() if is_closed else Lost())
@@ -175,10 +179,12 @@ class Lives(RuleBasedStateMachine):
                 self.revoked.discard(key)
                 self.started.discard(key)
                 self.orphans.discard(key)
+                self.cut.discard(key)
             case "preparing" | "starting" if fails:
                 del self.state[key]
                 self.revoked.discard(key)
                 self.orphans.discard(key)
+                self.cut.discard(key)
             case "preparing":
                 self.state[key] = "warm"
             case "starting":
