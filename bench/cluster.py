@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from bench.processes import Processes, free_ports
+from coordinator.api.tokens import digest_of, minted
 
 READY_S: Final = 20.0
 """A start takes half a second and an election one; a busy machine several times that."""
@@ -60,8 +61,10 @@ class Nodes:
         size: int = 3,
         *,
         has_journal: bool = False,
+        has_tokens: bool = False,
         program: Sequence[str] = ("-m", "coordinator"),
     ) -> None:
+        """With tokens, `token` is an operator's, and is shown with every request made here."""
         ports = free_ports(2 * size)
         names = [f"n{number + 1}" for number in range(size)]
         self.raft = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
@@ -70,6 +73,7 @@ class Nodes:
         }
         self._folder = folder
         self.has_journal = has_journal
+        self.token = minted() if has_tokens else None
         self._program = program
         self._processes = processes
         self._session: aiohttp.ClientSession | None = None
@@ -97,8 +101,22 @@ class Nodes:
             f'[node]\nname = "{name}"\npeers = {{ {peers} }}\n'
             f'[api]\nbind = "{self.api[name].removeprefix("http://")}"\n'
             + (f'[storage]\ndir = "{self.journal(name)}"\n' if self.has_journal else "")
+            + (f'[security]\ntokens_file = "{self._tokens()}"\n' if self.token else "")
         )
         return path
+
+    def _tokens(self) -> Path:
+        path = self._folder / "tokens.toml"
+        if self.token is not None and not path.exists():
+            path.touch(0o600)
+            digest = digest_of(self.token).hex()
+            path.write_text(f'[tokens.bench]\nrole = "operator"\nsha256 = "{digest}"\n')
+        return path
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What requests to this cluster have to bear."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def journal(self, name: str) -> Path:
         """The folder of a node's journal."""
@@ -145,7 +163,7 @@ class Nodes:
             method,
             url,
             data=None if body is None else msgspec.json.encode(body),
-            headers={} if body is None else {"Content-Type": "application/json"},
+            headers=self.headers | ({} if body is None else {"Content-Type": "application/json"}),
             timeout=aiohttp.ClientTimeout(total=timeout_s),
         ) as answer:
             return answer.status, await answer.read()

@@ -34,7 +34,7 @@ SHOWN_MAX: Final = 40
 
 
 async def hammer(
-    processes: Processes, node: str, url: str, *, seed: int, examples: int, folder: Path
+    processes: Processes, node: str, nodes: Nodes, *, seed: int, examples: int, folder: Path
 ) -> dict[str, Any]:
     """One run of schemathesis against one node; what it counted and what it found."""
     report = folder / f"{node}-{seed}.json"
@@ -45,7 +45,8 @@ async def hammer(
         name,
         [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file"),
-            *(str(HERE / "schemathesis.toml"), "run", f"{url}/openapi.json"),
+            *(str(HERE / "schemathesis.toml"), "run", f"{nodes.api[node]}/openapi.json"),
+            *[f"--header={key}: {value}" for key, value in nodes.headers.items()],
             *("--seed", str(seed), "--max-examples", str(examples), "--no-shrink"),
             *("--request-timeout", "30", "--continue-on-failure", "--no-color"),
         ],
@@ -87,7 +88,7 @@ async def fuzz(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     unexpected: list[dict[str, Any]] = []
     async with Processes(folder) as processes:
-        nodes = Nodes(folder, processes)
+        nodes = Nodes(folder, processes, has_tokens=True)
         await nodes.start_all()
         seed = arguments.seed
         while counts["cases"] < arguments.cases:
@@ -96,7 +97,7 @@ async def fuzz(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
                     hammer(
                         processes,
                         name,
-                        nodes.api[name],
+                        nodes,
                         seed=seed + number,
                         examples=arguments.examples,
                         folder=folder,
