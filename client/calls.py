@@ -168,11 +168,12 @@ def executor_verb(
 
 
 def evict_executor(
-    namespace: str, name: str, reason: str, *, force: bool
+    namespace: str, name: str, reason: str, *, force: bool, incarnation: str | None = None
 ) -> Call[views.ExecutorView]:
     """Close an incarnation; with `force` its lease is not waited for."""
     path = f"{within(namespace)}/executors/{segment(name)}/evict"
-    return change("POST", path, views.ExecutorView, {"reason": reason, "force": force or None})
+    body = {"reason": reason, "force": force or None, "incarnation": incarnation}
+    return change("POST", path, views.ExecutorView, body)
 
 
 def drain_host(

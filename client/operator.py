@@ -155,10 +155,21 @@ class Operator(BalanceVerbs, NewsVerbs):
         return await self._send(calls.executor_verb(namespace, executor, "uncordon", reason))
 
     async def evict_executor(
-        self, namespace: str, executor: str, *, reason: str, force: bool = False
+        self,
+        namespace: str,
+        executor: str,
+        *,
+        reason: str,
+        force: bool = False,
+        incarnation: str | None = None,
     ) -> views.ExecutorView:
-        """Close an incarnation; with `force` its shards move before its lease has run out."""
-        return await self._send(calls.evict_executor(namespace, executor, reason, force=force))
+        """Close an incarnation; with `force` its shards move before its lease has run out.
+
+        One that has restarted meanwhile is spared (`Conflict`) if the `incarnation` is named.
+        """
+        return await self._send(
+            calls.evict_executor(namespace, executor, reason, force=force, incarnation=incarnation)
+        )
 
     # ------------------------------------------------------------------------------- hosts
 

@@ -189,24 +189,26 @@ class Leadership:
                 cause=state.closed.get((executor, incarnation), CloseCause.EXPIRED),
             )
         if record.predecessor is not None:
-            return await self.evict(namespace, executor, force=False)
-        outcome = await self._close(state, mind, executor, CloseCause.LEFT)
+            order = EvictExecutor(
+                namespace=namespace,
+                executor=executor,
+                incarnation=incarnation,
+                at_ms=self._clock.wall_ms(),
+            )
+            outcome = await self.evict(namespace, executor, order, force=False)
+        else:
+            outcome = await self._close(state, mind, executor, CloseCause.LEFT)
         if isinstance(outcome, Refused) and outcome.reason is Reason.CONFLICT:
             # A newer incarnation came in before this was decided, and waits for just this word.
             return await self.leave(namespace, executor, incarnation)
         return outcome
 
-    async def evict(
-        self, namespace: str, executor: str, *, force: bool, entry: Entry | None = None
-    ) -> Outcome:
-        """Close an incarnation by order; `entry` is the same order under an idempotency key.
+    async def evict(self, namespace: str, executor: str, order: Entry, *, force: bool) -> Outcome:
+        """Close an incarnation by order, which may come under an idempotency key.
 
         Its shards move when its lease has run out; with `force` at once, at the price that it may
         act on them until then.
         """
-        order = entry or EvictExecutor(
-            namespace=namespace, executor=executor, at_ms=self._clock.wall_ms()
-        )
         found = self._find(namespace, executor)
         if isinstance(found, Refused):
             return await self._replica.execute(order)  # remembered under its key, or refused alike

@@ -176,15 +176,25 @@ def _named(*, is_host: bool) -> str:
 @click.argument("name", required=False)
 @click.option("--reason", required=True, help="Why; it is kept and shown.")
 @click.option("--force", is_flag=True, help="Do not wait for its lease: two owners are possible.")
+@click.option("--incarnation", help="Only if it has not restarted since: as `show` names it.")
 @asking.yes_option
 async def evict(
-    session: Session, *, name: str | None, named: str | None, reason: str, force: bool, yes: bool
+    session: Session,
+    *,
+    name: str | None,
+    named: str | None,
+    reason: str,
+    force: bool,
+    incarnation: str | None,
+    yes: bool,
 ) -> None:
     """Close an executor's incarnation; its shards move when its lease has run out."""
     target, _ = _one_of(name, named, None)
     is_sure = yes or not force or session.is_dry_run
     asking.confirm("If it still runs, two owners act on its shards.", target, is_sure=is_sure)
-    call = calls.evict_executor(session.namespace, target, reason, force=force)
+    call = calls.evict_executor(
+        session.namespace, target, reason, force=force, incarnation=incarnation
+    )
     answer = await session.change(call, "executor", f"{target} is evicted")
     if answer is not None and answer.warning:
         click.echo(f"warning: {answer.warning}", err=True)

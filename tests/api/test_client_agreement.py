@@ -68,7 +68,7 @@ SAMPLES: dict[str, list[Call[Any]]] = {
         *(calls.executor_verb(NS, "e", verb, "why") for verb in get_args(calls.Verb)),
         calls.executor_verb(NS, "e", "cordon", "why", expires_in_s=60.0),
     ],
-    "evict_executor": [calls.evict_executor(NS, "e", "why", force=True)],
+    "evict_executor": [calls.evict_executor(NS, "e", "why", force=True, incarnation="i")],
     "drain_host": [
         calls.drain_host(NS, "h", "why"),
         calls.drain_host(NS, "h", "why", force=True, expires_in_s=60.0),

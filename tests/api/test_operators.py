@@ -151,6 +151,19 @@ async def test_a_forced_eviction_moves_the_shards_at_once_and_says_what_that_ris
     assert (await api.get(f"{ns}/executors/e1")).reason == "executor_not_found"
 
 
+async def test_an_eviction_that_names_an_incarnation_spares_the_next_one(api: Caller):
+    ns = await fleet(api, "a")
+    seen = (await api.get(f"{ns}/executors/e1")).body["incarnation"]
+    assert (await api.beat(ns, "e1", 1, incarnation="e1-b", joining=True)).status == 200
+    late = await api.post(f"{ns}/executors/e1/evict", {"incarnation": seen, "force": True})
+    assert (late.status, late.reason) == (409, "conflict")
+    assert "e1-b" in late.body["detail"]
+    assert (await api.beat(ns, "e1", 2, incarnation="e1-b")).status == 200
+    named = await api.post(f"{ns}/executors/e1/evict", {"incarnation": "e1-b"})
+    assert named.status in {200, 202}
+    assert (await api.beat(ns, "e1", 3, incarnation="e1-b")).body["cause"] == "evicted"
+
+
 async def test_an_eviction_repeated_under_its_key_spares_the_next_incarnation(api: Caller):
     ns = await fleet(api, "a")
     order = (f"{ns}/executors/e1/evict", {"force": True})

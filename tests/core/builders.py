@@ -177,8 +177,8 @@ def inherit(executor: str, predecessor: str = "") -> c.InheritShards:
     )
 
 
-def evict(executor: str) -> c.EvictExecutor:
-    return c.EvictExecutor(namespace=NS, executor=executor)
+def evict(executor: str, incarnation: str = "") -> c.EvictExecutor:
+    return c.EvictExecutor(namespace=NS, executor=executor, incarnation=incarnation)
 
 
 def close(

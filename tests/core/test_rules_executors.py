@@ -229,6 +229,18 @@ def test_evicting_twice_is_evicting_once_and_who_is_unknown_cannot_be_evicted() 
     assert refused(state, evict("e9")).reason is Reason.EXECUTOR_NOT_FOUND
 
 
+def test_an_eviction_that_means_an_incarnation_spares_the_one_that_followed() -> None:
+    state = fleet(1, 0)
+    seen = space(state).executors["e1"].incarnation
+    applied(state, join("e1", "e1-2"))
+    late = refused(state, evict("e1", seen))
+    assert late.reason is Reason.CONFLICT
+    assert "e1-2" in late.detail
+    assert not space(state).executors["e1"].evicted
+    applied(state, evict("e1", "e1-2"))
+    assert space(state).executors["e1"].evicted
+
+
 def test_an_evicted_incarnation_cannot_rejoin_even_when_its_end_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.core import commands as c
+from coordinator.core.commands import Reason
 from coordinator.core.rules import reservations
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
@@ -306,3 +307,11 @@ def test_who_names_no_version_changes_nothing() -> None:
     applied(state, join("e1", version="v1"))
     applied(state, join("e1", "e1-2"))
     assert newest(state) == "v1"
+
+
+def test_an_eviction_that_means_another_incarnation_leaves_a_reservation_alone() -> None:
+    state = away()
+    assert refused(state, evict("e1", "of-before")).reason is Reason.CONFLICT
+    assert "e1" in space(state).reservations
+    applied(state, evict("e1", space(state).reservations["e1"].incarnation))
+    assert not space(state).reservations

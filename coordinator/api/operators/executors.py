@@ -80,8 +80,9 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
             reason=call.body.reason,
             by=call.by,
             at_ms=call.desk.clock.wall_ms(),
+            incarnation=call.body.incarnation or ("" if record is None else record.incarnation),
         ),
-        lambda entry: call.desk.leader.evict(name, executor, force=force, entry=entry),
+        lambda entry: call.desk.leader.evict(name, executor, entry, force=force),
         # Of one that is away for a restart nothing runs, so nothing is risked.
         lambda _: _evicted(call, before, was_forced=force and record is not None),
         would=f"close the incarnation of executor {executor}"

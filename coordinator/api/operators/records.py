@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from coordinator.api.operators.news import AlarmView
-from coordinator.api.records import ExecutorName, ProcessSignals, ReasonText
+from coordinator.api.records import ExecutorName, Incarnation, ProcessSignals, ReasonText
 from coordinator.core.types import (
     BalancerMode,
     NamespaceKind,
@@ -58,6 +58,9 @@ class EvictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     reason: ReasonText = ""
     force: bool = False
     """Do not wait for its lease: two owners are possible if it still runs."""
+    incarnation: Incarnation | None = None
+    """Which one is meant; without it the one that is on record when the order comes. One that has
+    been followed by another is not evicted any more: 409."""
 
 
 class PinRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

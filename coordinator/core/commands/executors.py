@@ -61,6 +61,8 @@ class EvictExecutor:
     reason: str = ""
     by: str = ""
     at_ms: int = 0
+    incarnation: str = ""
+    """Which one is meant: a restart meanwhile is not to pay for it. Empty for whichever it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -223,7 +223,15 @@ def _take_profile(draft: Draft, record: Executor, command: JoinExecutor | Update
 def evict(draft: Draft, command: EvictExecutor) -> Outcome:
     """Close an incarnation by order; the leader moves its shards when its lease has run out."""
     record = draft.executor(command.executor)
-    if record is None and command.executor in draft.base.reservations:
+    kept = draft.base.reservations.get(command.executor)
+    known = kept.incarnation if record is None and kept is not None else ""
+    known = known if record is None else record.incarnation
+    if known and command.incarnation not in ("", known):
+        return Refused(
+            Reason.CONFLICT,
+            f"{command.incarnation!r} of {command.executor!r} was followed by {known!r}",
+        )
+    if record is None and kept is not None:
         count = reservations.cancel(
             draft, command.executor, command.at_ms, by=command.by, reason=command.reason
         )
