@@ -22,12 +22,24 @@ field() { sed -n "s/.*\"$1\":\"\{0,1\}\([^\",}]*\).*/\1/p"; }
 # The same with a status code as its last line. Nothing may take longer than a part of a lease.
 ask() { curl -sS -m 2 -H 'Content-Type: application/json' -w '\n%{http_code}\n' "$@" 2> /dev/null || echo 000; }
 
-stop_one() {             # EPOCH KEY and the user's command
+forget() {               # EPOCH KEY
+    grep -vxF "$1 $2" "$held" > "$held.new" || true
+    mv "$held.new" "$held"
+}
+
+start_one() {            # EPOCH KEY and the user's command
+    epoch=$1 key=$2
+    shift 2
+    # Held from before its start: a signal may come between that and the next line.
+    echo "$epoch $key" >> "$held"
+    "$@" start "$key" "$epoch" < /dev/null || forget "$epoch" "$key"
+}
+
+stop_one() {             # the same
     epoch=$1 key=$2
     shift 2
     "$@" stop "$key" "$epoch" < /dev/null || true
-    grep -vxF "$epoch $key" "$held" > "$held.new" || true
-    mv "$held.new" "$held"
+    forget "$epoch" "$key"
 }
 
 stop_all() {
@@ -95,7 +107,7 @@ while :; do
             if [ "$state" = release ]; then
                 released="$released{\"key\": \"$key\", \"epoch\": $epoch},"
             elif [ "$state" = run ] && ! grep -qxF "$epoch $key" "$held"; then
-                if "$@" start "$key" "$epoch" < /dev/null; then echo "$epoch $key" >> "$held"; fi
+                start_one "$epoch" "$key" "$@"
             fi
         done < "$work/set"
         [ -z "$released" ] ||
