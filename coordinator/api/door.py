@@ -85,10 +85,7 @@ class Door:
         return found.caller
 
     def readmit(self, request: web.Request, need: Need, admitted: Caller) -> None:
-        """Refuse what was admitted, if it would not be any more: before an answer that took long.
-
-        Whose token was withdrawn while a long poll waited is not told what it waited for.
-        """
+        """Refuse who would not be admitted any more: asked before an answer that took long."""
         if self._book is None or need.right is Right.OPEN:
             return
         caller = self._found(request, self._book).caller

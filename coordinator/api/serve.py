@@ -20,6 +20,7 @@ from coordinator import logs
 from coordinator.api.call import Call, Desk
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.forward import HOP_HEADER
+from coordinator.api.guarded import guarded
 from coordinator.api.origins import may_read, preflight
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
 from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
@@ -96,7 +97,8 @@ class Server:
 
     def _served(self, route: Route) -> Handler:
         known = {parameter.name: parameter for parameter in route.parameters}
-        door, is_poll = self._desk.door, "wait" in known
+        door = self._desk.door
+        handler = guarded(route, door)
         from_json: _FromJson | None = msgspec.json.Decoder(route.body) if route.body else None
         from_msgpack: _FromMsgpack | None = (
             msgspec.msgpack.Decoder(route.body) if route.body and route.has_msgpack else None
@@ -127,15 +129,12 @@ class Server:
             is_msgpack = route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, "")
             call = Call(self._desk, request, body, payload, is_msgpack, caller)
             try:
-                answer = await route.handler(call)
+                return await handler(call)
             except Refusal as refusal:
                 passed = await self._second_opinion(request, refusal)
                 if passed is None:
                     raise
                 return passed
-            if is_poll:
-                door.readmit(request, route, caller)
-            return answer
 
         return serve
 

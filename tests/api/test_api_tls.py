@@ -18,7 +18,7 @@ from coordinator.settings import Settings, parse_settings
 from tests.api.keys import Keys
 from tests.api.nodes import free_ports, running
 from tests.consensus.certs import make_certs
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
 
@@ -117,6 +117,24 @@ def test_a_port_with_a_certificate_is_tls_alone_and_shows_a_renewed_one(folder: 
         ):
             assert shaken.version() == "TLSv1.3"
             return str((shaken.getpeercert() or {})["serialNumber"])
+
+    run(life())
+
+
+@BOTH_LOOPS
+def test_a_handshake_that_dawdles_is_cut_off(folder: Path, run: Runner):
+    Keys(folder)
+
+    async def life() -> None:
+        async with running(*secured(folder, extra="[limits]\nheader_timeout_s = 0.3")) as (node,):
+            port = node.settings.api_address[1]
+            for begun in (b"", b"\x16\x03\x01"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(begun)
+                async with asyncio.timeout(PATIENCE_S):
+                    with contextlib.suppress(ConnectionResetError):
+                        assert await reader.read() == b""
+                writer.close()
 
     run(life())
 

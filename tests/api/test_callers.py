@@ -53,6 +53,24 @@ async def test_an_order_is_written_down_under_the_label_of_its_token(keys: Keys)
         assert "boss" in {event["by"] for event in events.body["events"]}
 
 
+async def test_every_order_is_logged_with_who_gave_it_and_what_it_came_to(
+    keys: Keys, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, "coordinator.api")
+    async with guarded(keys) as (_, (api,)):
+        await order(api, keys.bearer("boss"))
+        gone = f"{NS}?confirm=jobs&dry_run=true"
+        await api.ask("DELETE", gone, headers=keys.bearer("boss"))
+        await order(api, keys.bearer("boss"), f"{NS}/shards/none/drain")
+        await order(api, keys.bearer("eye"))
+    orders = [line.getMessage() for line in caplog.records if line.getMessage()[:6] == "order "]
+    assert orders == [
+        f"order by=boss method=POST path={NS}/balance/pause came_to=done",
+        f"order by=boss method=DELETE path={gone} came_to=done",
+        f"order by=boss method=POST path={NS}/shards/none/drain came_to=shard_not_found",
+    ]
+
+
 async def test_a_forwarded_order_is_checked_and_written_down_by_the_leader_itself(keys: Keys):
     async with guarded(keys, 3) as (nodes, callers):
         leader = next(node for node in nodes if node.leader.is_leading)
