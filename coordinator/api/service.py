@@ -40,7 +40,7 @@ async def leader(call: Call[None]) -> web.Response:
 
 async def metrics(call: Call[None]) -> web.Response:
     """The node's figures for Prometheus."""
-    body, content_type = call.desk.metrics.render(call.request.headers.get("Accept", ""))
+    body, content_type = await call.desk.metrics.render(call.request.headers.get("Accept", ""))
     return call.answer_bytes(body, 200, {"Content-Type": content_type})
 
 

@@ -1,11 +1,17 @@
-"""What a node tells Prometheus, read from the live state at each scrape."""
+"""What a node tells Prometheus, read from the live state at each scrape.
 
-from collections.abc import Callable, Iterator
+Decides in which order and in how many turns of the loop: namespace by namespace, executors some at
+a time, and a long text is written beside the loop. A scrape of a thousand executors must not cost
+a leader its lead.
+"""
 
-from prometheus_client import CollectorRegistry, ProcessCollector
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from prometheus_client import ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from coordinator.clock import Clock
 from coordinator.leadership import Leadership
@@ -18,8 +24,25 @@ from coordinator.settings import LimitSettings
 
 __all__ = ["METRICS", "PREFIX", "NodeMetrics"]
 
+AT_ONCE: Final = 200
+"""Executors between two turns of the loop: some milliseconds."""
 
-class NodeMetrics(Collector):
+WRITTEN_HERE_MAX: Final = 1_000
+"""Samples written on the loop, in 10 ms; the text of more is made by a thread."""
+
+
+class _Collected:
+    """In a registry's place: what was collected before."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """What the encoder asks for."""
+        return self._metrics
+
+
+class NodeMetrics:
     """One node's metrics; `render` gives a scrape its answer."""
 
     def __init__(
@@ -36,22 +59,22 @@ class NodeMetrics(Collector):
         self._clock = clock
         self._limits = limits
         self._waiters = waiters
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=None)
+        self._one_at_a_time = asyncio.Lock()
 
-    def render(self, accept: str) -> tuple[bytes, str]:
+    async def render(self, accept: str) -> tuple[bytes, str]:
         """Body and content type: OpenMetrics where it is asked for, else the plain text."""
+        encoder: Any
         encoder, content_type = choose_encoder(accept)
-        return encoder(self._registry), content_type
-
-    def collect(self) -> Iterator[Metric]:
-        """Every metric as it is now."""
-        families = Families()
-        self._add_consensus(families)
-        self._add_service(families)
-        self._add_namespaces(families)
-        return families.all()
+        async with self._one_at_a_time:
+            families = Families()
+            self._add_consensus(families)
+            self._add_service(families)
+            await self._add_namespaces(families)
+            collected = _Collected([*families.all(), *self._process.collect()])
+            if families.samples <= WRITTEN_HERE_MAX:
+                return encoder(collected), content_type
+            return await asyncio.to_thread(encoder, collected), content_type
 
     def _add_consensus(self, families: Families) -> None:
         status = self._replica.consensus.status()
@@ -94,20 +117,29 @@ class NodeMetrics(Collector):
         families.put_times("leader_step_seconds", meters.steps)
         families.put_times("loop_lag_seconds", meters.loop_lag)
 
-    def _add_namespaces(self, families: Families) -> None:
-        every = self._replica.state.namespaces
-        some = listed_namespaces(every)
-        families.put("namespaces", len(every))
-        families.put("namespaces_unlisted", len(every) - len(some))
-        now, at_ms = self._clock.monotonic(), self._clock.wall_ms()
+    async def _add_namespaces(self, families: Families) -> None:
+        some = listed_namespaces(self._replica.state.namespaces)
+        families.put("namespaces", len(self._replica.state.namespaces))
+        families.put("namespaces_unlisted", len(self._replica.state.namespaces) - len(some))
         room = EXECUTORS_MAX
-        for name, namespace in some:
-            add_tables(families, name, namespace, at_ms)
-            found = self._leader.view(name) if self._leader.is_leading else None
-            if found is None:
-                continue
-            _, mind = found
-            fleet = add_mind(families, name, namespace, mind, now)
-            listed = listed_executors(namespace, room)
-            room -= len(listed)
-            add_executors(families, name, namespace, mind, fleet, listed=listed, now=now)
+        for name in some:
+            room -= await self._add_namespace(families, name, room)
+            await asyncio.sleep(0)
+
+    async def _add_namespace(self, families: Families, name: str, room: int) -> int:
+        """One namespace, unless it went meanwhile; gives how many executors have series."""
+        namespace = self._replica.state.namespaces.get(name)
+        if namespace is None:
+            return 0
+        add_tables(families, name, namespace, self._clock.wall_ms())
+        found = self._leader.view(name) if self._leader.is_leading else None
+        if found is None:
+            return 0
+        now = self._clock.monotonic()
+        seen = add_mind(families, name, *found, now)
+        listed = listed_executors(namespace, room)
+        families.put("executors_unlisted", len(namespace.executors) - len(listed), name)
+        for first in range(0, len(listed), AT_ONCE):
+            await asyncio.sleep(0)
+            add_executors(families, seen, listed[first : first + AT_ONCE])
+        return len(listed)

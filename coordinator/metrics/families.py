@@ -27,6 +27,7 @@ class Families:
     """Collects the samples of one scrape; a name that is in no table is a defect."""
 
     def __init__(self) -> None:
+        self.samples = 0
         self._by_name: dict[str, Any] = {
             name: kind(PREFIX + name, text, labels=labels)
             for table, kind in _KINDS
@@ -36,6 +37,7 @@ class Families:
     def put(self, name: str, value: float, *labels: str) -> None:
         """One sample of a gauge or a counter."""
         self._by_name[name].add_metric(labels, value)
+        self.samples += 1
 
     def put_each(self, name: str, counts: Mapping[str, float], *labels: str) -> None:
         """One sample for each key, which is the last label."""
@@ -49,6 +51,7 @@ class Families:
             for bound_s, count in durations.cumulative()
         ]
         self._by_name[name].add_metric(labels, buckets, durations.total_s)
+        self.samples += len(buckets) + 2
 
     def all(self) -> Iterator[Metric]:
         """All of them, those without a sample too: their names and texts are served."""

@@ -3,7 +3,8 @@
 Decides which figure of the core is which metric. Must not change anything it reads.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import inf
 
 from coordinator.core.controller import Mind
@@ -17,6 +18,18 @@ from coordinator.core.planner import BlockedReason, fleet_figures
 from coordinator.core.planner.whatif import needed
 from coordinator.core.types import ShardState
 from coordinator.metrics.families import Families
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A namespace as it was seen for its sums, for the series of its executors."""
+
+    namespace: NamespaceState
+    mind: Mind
+    fleet: Fleet
+    capacities: dict[str, float]
+    silent: frozenset[str]
+    now: float
 
 
 def add_tables(families: Families, name: str, namespace: NamespaceState, at_ms: int) -> None:
@@ -56,8 +69,8 @@ def add_tables(families: Families, name: str, namespace: NamespaceState, at_ms: 
 
 def add_mind(
     families: Families, name: str, namespace: NamespaceState, mind: Mind, now: float
-) -> Fleet:
-    """What only the leader knows; gives the fleet as it was seen for it."""
+) -> Seen:
+    """What only the leader knows; gives what it was made of."""
     astray = strays(namespace, mind, now)
     doubles = {one.key for one in astray if one.other is not None}
     families.put("shards_double_owned", len(doubles), name)
@@ -66,7 +79,14 @@ def add_mind(
     _add_leases(families, name, namespace, mind, now)
     _add_balance(families, name, namespace, mind, fleet)
     _add_tempo(families, name, mind, now)
-    return fleet
+    return Seen(
+        namespace,
+        mind,
+        fleet,
+        {seat.executor: seat.capacity for seat in fleet.seats},
+        frozenset(mind.leases.silent(namespace.info.policy.lease_ttl_s, now)),
+        now,
+    )
 
 
 def _add_leases(
@@ -136,30 +156,22 @@ def _add_tempo(families: Families, name: str, mind: Mind, now: float) -> None:
     families.put_times("handoff_seconds", tempo.handoffs, name)
 
 
-def add_executors(
-    families: Families,
-    name: str,
-    namespace: NamespaceState,
-    mind: Mind,
-    fleet: Fleet,
-    *,
-    listed: Collection[str],
-    now: float,
-) -> None:
-    """What the leader knows of these executors, one series each."""
-    families.put("executors_unlisted", len(namespace.executors) - len(listed), name)
-    capacities = {seat.executor: seat.capacity for seat in fleet.seats}
-    lease_s = namespace.info.policy.lease_ttl_s
+def add_executors(families: Families, seen: Seen, listed: Iterable[str]) -> None:
+    """What the leader knows of these executors, one series each; of those that went, nothing."""
+    name, fleet, mind = seen.namespace.info.name, seen.fleet, seen.mind
     for executor in listed:
-        families.put("executor_shards", len(namespace.owned(executor)), name, executor)
-        age_s = mind.leases.silent_for(executor, now)
+        count = fleet.counts.get(executor)
+        if count is None or executor not in seen.namespace.executors:
+            continue
+        families.put("executor_shards", len(seen.namespace.owned(executor)), name, executor)
+        age_s = mind.leases.silent_for(executor, seen.now)
         if age_s is not None:
             families.put("executor_heartbeat_age_seconds", age_s, name, executor)
-        count = fleet.counts[executor]
         is_unmeasured = count > 0 and fleet.unmeasured[executor] == count
-        if mind.leases.is_silent(executor, lease_s, now) or is_unmeasured:
+        if executor in seen.silent or is_unmeasured:
             continue  # unknown, which is not what it was and not zero either
-        families.put("executor_load", fleet.loads[executor] / capacities[executor], name, executor)
+        load = fleet.loads[executor] / seen.capacities[executor]
+        families.put("executor_load", load, name, executor)
         signals = mind.loads.process(executor)
         if signals is not None and signals.event_loop_lag_s is not None:
             lag_s = signals.event_loop_lag_s

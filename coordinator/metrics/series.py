@@ -16,11 +16,11 @@ EXECUTORS_MAX: Final = 1_000
 """Of all namespaces together, with 4 series each: as many executors as a large fleet has."""
 
 
-def listed_namespaces(namespaces: Mapping[str, NamespaceState]) -> list[tuple[str, NamespaceState]]:
+def listed_namespaces(namespaces: Mapping[str, NamespaceState]) -> list[str]:
     """The oldest ones, by name: whoever makes further ones takes nobody's series away."""
     if len(namespaces) <= NAMESPACES_MAX:
-        return sorted(namespaces.items())
-    oldest = sorted(namespaces.items(), key=lambda one: one[1].info.created_revision)
+        return sorted(namespaces)
+    oldest = sorted(namespaces, key=lambda name: namespaces[name].info.created_revision)
     return sorted(oldest[:NAMESPACES_MAX])
 
 

@@ -9,7 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families as parsed
 
 from coordinator.api.app import DESK
 from coordinator.clock import SystemClock
+from coordinator.core.namespace import NamespaceState
 from coordinator.metrics import PREFIX, series
+from coordinator.metrics.series import listed_executors
 from coordinator.node import Node
 from tests.api.nodes import Caller, calling, ready, running, settings_of
 from tests.metrics.test_alerts import PROMTOOL, promtool
@@ -216,6 +218,44 @@ async def test_promtool_finds_nothing_to_say_of_a_scrape(api: Caller):
         subprocess.run, [PROMTOOL, "check", "metrics"], input=body, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+async def test_a_large_scrape_is_the_same_in_slices_and_by_a_thread(
+    api: Caller, monkeypatch: pytest.MonkeyPatch
+):
+    ns = await api.namespace("fixed", 8, lease_ttl_s=60)
+    name = ns.rpartition("/")[2]
+    await api.join(ns, "e1", "e2", "e3", "e4", "e5")
+    whole = await scraped(api)
+    monkeypatch.setattr("coordinator.metrics.AT_ONCE", 2)
+    monkeypatch.setattr("coordinator.metrics.WRITTEN_HERE_MAX", 1)
+    sliced = await scraped(api)
+    assert sliced.keys() >= {key for key in whole if key[0] != "http_requests_total"}
+    assert of(sliced, "executor_shards", namespace=name, executor="e5") is not None
+
+
+async def test_an_executor_that_goes_between_two_slices_has_no_series(
+    api: Caller, node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    ns = await api.namespace()
+    name = ns.rpartition("/")[2]
+    await api.join(ns, "e1", "e2")
+    monkeypatch.setattr("coordinator.metrics.AT_ONCE", 1)
+    names = iter(["e1", "e2"])
+
+    def leaving(namespace: NamespaceState, room: int) -> list[str]:
+        found = listed_executors(namespace, room)
+        if namespace.info.name == name:
+            namespace.executors.pop(next(names))
+        return found
+
+    monkeypatch.setattr("coordinator.metrics.listed_executors", leaving)
+    records = node.replica.state.namespaces[name].executors
+    kept = dict(records)
+    told = await scraped(api)
+    records.update(kept)
+    assert of(told, "executor_shards", namespace=name, executor="e1") is None
+    assert of(told, "executor_shards", namespace=name, executor="e2") is not None
 
 
 async def test_followers_tell_what_they_know_and_nothing_of_what_only_the_leader_does():

@@ -33,9 +33,9 @@ def test_namespaces_made_later_take_nobodys_series_away_whatever_their_names() -
     state = bootstrapped()
     first = [f"n{number:03}" for number in range(NAMESPACES_MAX)]
     named(state, *first)
-    assert [name for name, _ in listed_namespaces(state.namespaces)] == first
+    assert listed_namespaces(state.namespaces) == first
     named(state, "a-newcomer", "zz-another")
-    assert [name for name, _ in listed_namespaces(state.namespaces)] == first
+    assert listed_namespaces(state.namespaces) == first
 
 
 def test_executors_beyond_the_room_left_are_those_that_joined_last() -> None:
