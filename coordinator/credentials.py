@@ -51,10 +51,13 @@ class Credentials:
             if seen != self._stamps or is_asked:
                 books_before, tls_before = self._stamps
                 self._stamps = seen
-                if seen[0] != books_before or is_asked:
-                    await self._read_book()
-                if seen[1] != tls_before or is_asked:
-                    await self._read_tls()
+                try:
+                    if seen[0] != books_before or is_asked:
+                        await self._read_book()
+                    if seen[1] != tls_before or is_asked:
+                        await self._read_tls()
+                except Exception:  # a fault of ours: what is in use stays, and is watched on
+                    log.exception("credentials_not_read")
 
     def _look(self) -> tuple[object, object]:
         path = self._security.tokens_file

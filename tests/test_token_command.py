@@ -1,6 +1,7 @@
 """`shard-coordinator token new`: what it shows fits the file, and the secret is in one place."""
 
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -9,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from coordinator import __main__ as program
 from coordinator.api.rights import Role
-from coordinator.api.tokens import PREFIX, parse_book
+from coordinator.api.tokens import PREFIX, parse_book, read_book
 from coordinator.token_command import main
 
+ROOT = Path(__file__).parents[1]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 NOW_MS = int(NOW.timestamp() * 1000)
 
@@ -88,24 +91,49 @@ def test_a_line_that_the_file_would_not_take_is_not_made(
     assert PREFIX not in shown.out
 
 
-def test_the_program_makes_tokens_and_checks_the_file_that_they_are_in(tmp_path: Path):
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "coordinator", *words],
-            capture_output=True, text=True, check=False, timeout=50,
-        )  # fmt: skip
+def test_the_readmes_tokens_are_made_as_it_says(tmp_path: Path):
+    text = (ROOT / "README.md").read_text().split("**Tokens.**")[1]
+    block = text.split("```bash\n")[1].split("```")[0]
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(ROOT),
+    }
+    ran = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", block],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=50,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == ""
+    book = read_book(str(tmp_path / "tokens.toml"))
+    fleet = book.bearer((tmp_path / "orders-fleet.token").read_text().strip(), NOW_MS)
+    alice = book.bearer((tmp_path / ".shardctl.token").read_text().strip(), NOW_MS)
+    assert fleet is not None
+    assert fleet.caller.namespaces.patterns == ("orders",)
+    assert alice is not None
+    assert (alice.caller.label, alice.caller.role) == ("alice", Role.OPERATOR)
 
-    token, line = run("token", "new", "--role", "viewer", "--label", "eye").stdout.splitlines()
+
+def test_a_check_looks_into_the_file_of_tokens_and_repeats_no_secret(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    token, line = made(capsys, "--role", "viewer", "--label", "eye")
     tokens, config = tmp_path / "tokens.toml", tmp_path / "n1.toml"
     config.write_text(
         '[node]\nname = "n1"\npeers = { n1 = "127.0.0.1:7071" }\n'
         f"[security]\ntokens_file = {json.dumps(str(tokens))}\n"
     )
-    tokens.write_text(f"[tokens]\n{line}\n")
-    tokens.chmod(0o600)
-    assert run("--config", str(config), "--check").returncode == 0
-    tokens.write_text(f'[tokens]\n{line}\n"spare" = "{token}"\n')
-    checked = run("--config", str(config), "--check")
-    assert checked.returncode == 2
-    assert "tokens.spare: must be a table" in checked.stderr
-    assert token not in checked.stderr
+    monkeypatch.setattr(sys, "argv", ["shard-coordinator", "--config", str(config), "--check"])
+
+    def checked(text: str) -> int | str | None:
+        tokens.write_text(text)
+        tokens.chmod(0o600)
+        with pytest.raises(SystemExit) as ended:
+            program.main()
+        return ended.value.code
+
+    assert checked(f"[tokens]\n{line}\n") == 0
+    assert checked(f'[tokens]\n{line}\n"spare" = "{token}"\n') == 2
+    told = capsys.readouterr().err
+    assert "tokens.spare: must be a table" in told
+    assert token not in told

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
+from coordinator.api.addresses import network_of
 from coordinator.api.problems import Refusal
 from coordinator.api.rates import FAILURES_MAX, Failures, Rates
 from coordinator.api.rights import ANYBODY, NOBODY, Caller, Need, Right, why_not
@@ -120,7 +121,8 @@ class Door:
         keep an honest fleet out by failing in its place.
         """
         now, address = self._clock.monotonic(), request.remote or "unknown"
-        failures = self._failures.count(address, now)
+        network = network_of(address)
+        failures = self._failures.count(network, now)
         if failures <= FAILURES_MAX:
             self._tell(why, address, failures)
             return Refusal("unauthenticated", headers=CHALLENGE)
@@ -128,7 +130,7 @@ class Door:
         return Refusal(
             "rate_limited",
             "too many requests from this address that did not say who asks",
-            retry_after_s=self._failures.wait_s(address, now),
+            retry_after_s=self._failures.wait_s(network, now),
             headers={hdrs.CONNECTION: "close"},
         )
 

@@ -4,7 +4,6 @@ Decides about connections only; it must not know what is asked over them.
 """
 
 import asyncio
-import ipaddress
 import os
 import socket
 import ssl
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from coordinator.api.addresses import network_of
 from coordinator.api.conversation import Conversation
 from coordinator.settings import LimitSettings
 
@@ -107,7 +107,7 @@ class Listener:
         that has yet to ask something makes room: who means to ask does so at once, and whoever
         opens connections to shut others out does not.
         """
-        origin = _origin(peer)
+        origin = network_of(peer[0] if isinstance(peer, tuple) else "")
         if self._by_origin[origin] >= self._limits.connections_per_address:
             return False
         if self.count >= self._limits.connections:
@@ -134,11 +134,3 @@ class Listener:
         self._by_origin[origin] -= 1
         if not self._by_origin[origin]:
             del self._by_origin[origin]
-
-
-def _origin(peer: Any) -> str:
-    """Whose connection it is: an address, or the network that one subscriber has of IPv6."""
-    host = peer[0] if isinstance(peer, tuple) else ""
-    if ":" not in host:
-        return host
-    return str(ipaddress.ip_network((host.partition("%")[0], 64), strict=False))

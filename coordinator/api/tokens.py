@@ -144,7 +144,7 @@ def parse_book(text: str) -> TokenBook:
     """The book in a text; raises TokensRefused."""
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
+    except (ValueError, RecursionError) as fault:  # of numbers and nesting that are too large, too
         # Its message may quote what it could not read, and that may be a secret put there by
         # mistake; the place is enough.
         place = re.search(r"\(at [^)]*\)", str(fault))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.api.addresses import network_of
 from coordinator.api.rates import ADDRESSES_MAX, WINDOW_S, Failures, Rates
 
 
@@ -45,6 +46,21 @@ def test_failures_are_counted_by_address_within_a_window():
     ]
     assert failures.wait_s("a", 20.0) == pytest.approx(WINDOW_S - 10.0)
     assert failures.count("a", 10.0 + WINDOW_S) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+        ("no:address", "no:address"),
+        ("", ""),
+    ],
+)
+def test_a_subscriber_of_ipv6_is_one_address(host: str, network: str):
+    assert network_of(host) == network
 
 
 def test_only_so_many_addresses_are_followed_and_the_longest_quiet_one_goes():

@@ -1,9 +1,13 @@
 """The file of tokens: what it may say, whom it knows, and that it gives no secret away."""
 
+import contextlib
+import json
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coordinator.api.rights import Role
 from coordinator.api.tokens import (
@@ -131,6 +135,33 @@ def test_more_lines_than_are_kept_are_refused():
     lines = [f"a{number} = {line(str(number))}" for number in range(LINES_MAX + 1)]
     assert len(parse_book("[tokens]\n" + "\n".join(lines[:-1])).labels) == LINES_MAX
     assert faults("[tokens]\n" + "\n".join(lines)) == [f"tokens: more than {LINES_MAX} lines"]
+
+
+VALUES = st.recursive(
+    st.one_of(
+        st.text(max_size=20).map(json.dumps),
+        st.integers().map(str),
+        st.sampled_from(["true", "nan", "inf", "1e400", "0001-01-01T00:00:00+14:00", "9" * 5_000]),
+        st.sampled_from(["2027-02-30", "9999-12-31T23:59:59-23:59", "07:00:00", "[" * 50]),
+    ),
+    lambda inner: st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]"),
+    max_leaves=4,
+)
+FIELDS = ["role", "sha256", "namespaces", "hosts", "requests_per_s", "expires_at", "capacity_max"]
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=7), st.text(max_size=8))
+def test_whatever_a_file_says_it_is_read_or_refused(fields: dict[str, str], label: str):
+    good = {"role": '"executor"', "sha256": f'"{SHA}"'} if len(fields) % 2 else {}
+    told = ", ".join(f"{key} = {value}" for key, value in (good | fields).items())
+    for text in (f"[tokens]\n{json.dumps(label)} = {{ {told} }}", told, f"[certificates]\n{told}"):
+        with contextlib.suppress(TokensRefused):
+            parse_book(text)
+
+
+def test_a_file_that_nests_without_end_is_refused():
+    assert faults("tokens = " + "[" * 100_000)[0].startswith("is not TOML")
 
 
 @pytest.mark.parametrize("mode", [0o660, 0o644, 0o602, 0o601])
