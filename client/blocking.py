@@ -17,6 +17,7 @@ they fork create these objects in the worker (gunicorn: `post_fork`; Celery:
 import asyncio
 import concurrent.futures
 import functools
+import inspect
 import os
 import signal
 import threading
@@ -28,7 +29,6 @@ import client
 from client.bodies import ShardBody
 from client.forks import give_up_in_child
 from client.table import Owner
-from client.views import EventsPage, ShardView
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -132,51 +132,64 @@ async def _called(make: Callable[[], R]) -> R:
 
 
 def _waiting(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[_Facade[A], P], R]:
-    """The same method, returning when it is done."""
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[_Facade[Any], P], R]:
+    """The same method, returning when it is done. `self` may be a part of an operator: any."""
 
-    def call(self: _Facade[A], /, *args: P.args, **options: P.kwargs) -> R:
+    def call(self: _Facade[Any], /, *args: P.args, **options: P.kwargs) -> R:
         return self._on.run(method(self._inner, *args, **options))
 
     functools.update_wrapper(call, method)
     return call
 
 
+def _paging(
+    method: Callable[Concatenate[Any, P], AsyncIterator[R]],
+) -> Callable[Concatenate[_Facade[Any], P], Iterator[R]]:
+    """The same method, whose items are waited for one by one."""
+
+    def call(self: _Facade[Any], /, *args: P.args, **options: P.kwargs) -> Iterator[R]:
+        items = method(self._inner, *args, **options)
+        while True:
+            try:
+                yield self._on.run(_next(items))
+            except StopAsyncIteration:
+                return
+
+    functools.update_wrapper(call, method)
+    return call
+
+
+def _made_like(
+    kind: Callable[P, A],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[_Facade[A], P], None]]:
+    """Gives an `__init__` the parameters of the class behind it, for `help` and type checkers."""
+
+    def decorated(init: Callable[..., None]) -> Callable[Concatenate[_Facade[A], P], None]:
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        found = inspect.signature(kind)
+        found = found.replace(parameters=[itself, *found.parameters.values()])
+        init.__signature__ = found  # type: ignore[attr-defined]
+        return init
+
+    return decorated
+
+
 class Operator(_Facade[client.Operator]):
     """`client.Operator`, call by call."""
 
-    def __init__(
-        self, endpoints: Sequence[str], *, token: str | None = None, **options: Any
-    ) -> None:
-        super().__init__(lambda: client.Operator(endpoints, token=token, **options))
+    @_made_like(client.Operator)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(lambda: client.Operator(*args, **options))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def shards(self, namespace: str, **options: Any) -> Iterator[ShardView]:
-        """The shards of a namespace, page by page; see `client.Operator.shards`."""
-        pages = self._inner.shards(namespace, **options)
-        while True:
-            try:
-                yield self._on.run(_next(pages))
-            except StopAsyncIteration:
-                return
-
-    def watch_events(self, namespace: str, **options: Any) -> Iterator[EventsPage]:
-        """Pages of events as they come, for ever; see `client.Operator.watch_events`."""
-        pages = self._inner.watch_events(namespace, **options)
-        while True:
-            yield self._on.run(_next(pages))
-
+    shards = _paging(client.Operator.shards)
+    watch_events = _paging(client.Operator.watch_events)
     close = _waiting(client.Operator.close)
     create_namespace = _waiting(client.Operator.create_namespace)
     namespaces = _waiting(client.Operator.namespaces)
@@ -225,17 +238,9 @@ class Operator(_Facade[client.Operator]):
 class Router(_Facade[client.Router]):
     """`client.Router`. `owner` is a dictionary look-up that asks no loop."""
 
-    def __init__(
-        self,
-        endpoints: Sequence[str],
-        *,
-        namespace: str,
-        token: str | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            lambda: client.Router(endpoints, namespace=namespace, token=token, **options)
-        )
+    @_made_like(client.Router)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(lambda: client.Router(*args, **options))
 
     def __enter__(self) -> Self:
         self._on.run(self._inner.__aenter__())
@@ -295,9 +300,9 @@ class Executor(_Facade[client.Executor]):
     `run_until_signalled` is woken, and the `with` raises `IncarnationClosed`.
     """
 
-    def __init__(self, endpoints: Sequence[str], **options: Any) -> None:
-        """Arguments are those of `client.Executor`."""
-        super().__init__(lambda: client.Executor(endpoints, **options))
+    @_made_like(client.Executor)
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(lambda: client.Executor(*args, **options))
         self._has_ended: Final = threading.Event()
         self._life: concurrent.futures.Future[None] | None = None
         self._leave: asyncio.Event | None = None

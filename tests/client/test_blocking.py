@@ -27,8 +27,10 @@ async def test_no_call_of_the_kit_is_missing():
             if not name.startswith("_"):
                 assert inspect.signature(getattr(facade, name)) == inspect.signature(method)
                 assert getattr(facade, name).__doc__ == method.__doc__
+        assert inspect.signature(facade) == inspect.signature(kind)
     assert public(client.Router) - {"cursor"} <= public(blocking.Router)
     assert public(client.Executor) <= public(blocking.Executor)
+    assert inspect.signature(blocking.Executor) == inspect.signature(client.Executor)
 
 
 async def test_a_thread_runs_an_executor_and_routes_to_it(cluster, namespace):

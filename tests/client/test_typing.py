@@ -14,6 +14,9 @@ WRONG = {
     "an owner may be missing": "router.owner('orders').address",
     "a misspelt option": "Executor([], namespace='n', name='e', on_begin=print)",
     "a key is text": "router.owner(7)",
+    "the same without a loop": "blocking.Executor([], namespace='n', name='e', on_begin=print)",
+    "a router of no namespace": "blocking.Router([])",
+    "what is no filter": "blocking.Operator([]).shards('n', by='load')",
 }
 
 
@@ -40,7 +43,7 @@ def test_user_code_is_strictly_typed():
 
 def test_what_is_wrong_is_found(tmp_path):
     head = [
-        "from client import Executor, Router, Shard",
+        "from client import Executor, Router, Shard, blocking",
         "def f(router: Router, shard: Shard) -> None:",
     ]
     wrong = tmp_path / "wrong.py"

@@ -27,7 +27,7 @@ from client import (
 from client.fencing import SqlFence, Token
 from client.outlooks import BalanceView
 from client.testing import FrozenRouter, LocalCluster, LoneShard, freeze
-from client.views import DrainView, ExecutorView, NamespaceView, ShardView
+from client.views import DrainView, EventsPage, ExecutorView, NamespaceView, ShardView
 
 ENDPOINTS = ["http://127.0.0.1:7070"]
 
@@ -135,6 +135,11 @@ def blocks() -> None:
         router.ready(timeout_s=10)
         assert_type(router.owner("orders"), Owner | None)
         assert_type(router.lookup("orders"), Owner)
+    with blocking.Operator(ENDPOINTS, token="secret") as operator:
+        assert_type(operator.executors("jobs"), list[ExecutorView])
+        assert_type(operator.balance("jobs"), BalanceView)
+        assert_type(next(operator.shards("jobs", sort="load")), ShardView)
+        assert_type(next(operator.watch_events("jobs")), EventsPage)
     executor = blocking.Executor(ENDPOINTS, namespace="jobs", name="jobs-1")
 
     @executor.shard
