@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from coordinator.logs import REQUEST_ID, TRACE_ID
 from coordinator.logs.context import Binding
 from coordinator.logs.lines import JsonLines, TextLines
-from coordinator.logs.repeats import KNOWN_MAX, LINES_MAX, WINDOW_S, Repeats
+from coordinator.logs.repeats import COUNTED, KNOWN_MAX, LINES_MAX, WINDOW_S, Repeats
 from coordinator.logs.words import VALUE_CHARACTERS_MAX, words_of
 
 OWN = "coordinator.leader"
@@ -160,7 +161,8 @@ def test_an_event_that_comes_over_and_over_is_written_so_often_and_then_counted(
     ]
     assert sum(written) == LINES_MAX
     assert repeats.filter(record("another node=%s", "n1")), "others are not kept back for it"
-    assert repeats.lines == {"info": LINES_MAX + 1, "left_out": 50}
+    assert repeats.lines == Counter(info=LINES_MAX + 1, left_out=50)
+    assert repeats.lines.keys() == set(COUNTED), "each is there before the first one"
     clock.now = WINDOW_S
     first = record("link_down node=%s peer=%s", "n1", "n2")
     assert repeats.filter(first)

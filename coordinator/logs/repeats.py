@@ -19,6 +19,9 @@ LINES_MAX: Final = 100
 KNOWN_MAX: Final = 1024
 """Events that are remembered; more are made by foreign sentences alone, and the oldest go first."""
 
+COUNTED: Final = ("debug", "info", "warning", "error", "critical", "left_out")
+"""There from the start: of a series that begins at one nobody sees the first."""
+
 
 @dataclass(slots=True)
 class _Window:
@@ -36,7 +39,7 @@ class Repeats(logging.Filter):
         super().__init__()
         self._monotonic = monotonic
         self._windows: dict[tuple[str, int, str], _Window] = {}
-        self.lines: Counter[str] = Counter()
+        self.lines: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
         """Written, by level; and `left_out`."""
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -91,6 +91,15 @@ SCENARIOS: Final = {
             f'{P}heartbeats_total{{outcome="incarnation_closed"}}': 10,
         },
     ),
+    "TurnedAway": Fires(
+        15,
+        {},
+        growing={f'{P}http_turned_away_total{{reason="rate"}}': 31},
+        labels={"reason": "rate"},
+    ),
+    "ErrorsLogged": Fires(
+        1, {}, growing={f'{P}log_lines_total{{instance="n1",level="error"}}': 1}, labels=ON_N1
+    ),
     "VersionsMixed": Fires(
         120, {f'{P}build_info{{version="0.1.0"}}': 1, f'{P}build_info{{version="0.2.0"}}': 1}
     ),

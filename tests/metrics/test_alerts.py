@@ -58,6 +58,7 @@ def test_values_of_labels_that_are_named_exist() -> None:
         "outcome": {"ok", *(reason.value for reason in Reason)},
         "job": {"shard-coordinator"},
         "code": {"5.."},
+        "level": {"error", "critical"},
     }
     text = " ".join(rule["expr"] for rule in RULES.values())
     for label, values in re.findall(r'(\w+)[!=]~?"([^"]*)"', text):
