@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster certs test lint types contracts format sim system bench fuzz fuzz-api cover rewrite build clean
+.PHONY: help setup demo cluster certs test lint types contracts format sim system browser bench fuzz fuzz-api cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ sim: setup ## the deterministic simulator (ARGS="--scope consensus|system --seed
 
 system: setup ## tests with real processes, the slow ones too; partitions need root, iproute2 and iptables
 	@$(BIN)/python -m pytest tests/system $(ARGS)
+
+browser: setup ## the dashboard in a real Chromium (apt install chromium); pictures in screenshots/; axe-core where npm is
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	@test -e $(VENV)/package/axe.min.js || ! command -v npm >/dev/null || npm pack --silent axe-core@4.10.2 --pack-destination $(VENV) >/dev/null && tar -xzf $(VENV)/axe-core-4.10.2.tgz -C $(VENV) package/axe.min.js || true
+	@$(BIN)/python -m pytest tests/browser --screenshots screenshots $$(test -e $(VENV)/package/axe.min.js && echo --axe $(VENV)/package/axe.min.js) $(ARGS)
 
 bench: setup ## writes beside stock PySyncObj and etcd; HTTP throughput; 30 leaders killed
 	@$(BIN)/python -m bench.consensus $(ARGS) && $(BIN)/python -m bench.api $(ARGS) && $(BIN)/python -m bench.failover $(ARGS)

@@ -59,6 +59,7 @@ class Stage:
     async def open(self) -> None:
         """Start the nodes, and begin to look at what they say."""
         await self.fleet.start_nodes(POLICY)
+        self.scene.tell(f"look at it in a browser: {self.fleet.nodes.urls[0]}/#ns={NAMESPACE}")
         self._looking = asyncio.create_task(self._look())
 
     async def close(self) -> None:

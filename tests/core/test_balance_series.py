@@ -15,7 +15,7 @@ from coordinator.core.balance_series import (
 from coordinator.core.controller import Mind, sampling
 from coordinator.core.controller.facts import balance_facts
 from coordinator.core.controller.load_record import PERIOD_S
-from coordinator.core.controller.sampling import SAMPLE_S, take_sample
+from coordinator.core.controller.sampling import SAMPLE_S, note_figures, take_sample
 from coordinator.core.saved_loads import SavedLoads, Sweep
 from coordinator.core.types import BalancerMode
 from tests.core.builders import NS, applied, cordon, fleet, space
@@ -167,3 +167,18 @@ def test_where_nobody_may_be_given_shards_there_is_no_best_placement() -> None:
     newest = mind(drained).recent.newest
     assert newest is not None
     assert newest.best_possible is None
+
+
+def test_figures_that_somebody_worked_out_are_noted_when_it_is_time() -> None:
+    quiet = world(mode=BalancerMode.OFF).run(20.0)
+    found = mind(quiet)
+    facts = balance_facts(quiet.space, found, quiet.now, 0)
+    newest = found.recent.newest
+    assert newest is not None
+    at_ms = newest.at_ms + 1
+    found.sampled_at = quiet.now
+    note_figures(quiet.space, found, facts.figures, None, now=quiet.now, at_ms=at_ms)
+    assert found.recent.newest == newest
+    later = quiet.now + SAMPLE_S
+    note_figures(quiet.space, found, facts.figures, None, now=later, at_ms=at_ms)
+    assert found.recent.newest.at_ms == at_ms

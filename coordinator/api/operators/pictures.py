@@ -30,7 +30,7 @@ from coordinator.core.controller.balance import SLICE_WORK, why_skipped_with
 from coordinator.core.controller.facts import HASHED_MAX
 from coordinator.core.controller.hashed import is_due
 from coordinator.core.controller.picture import Picture
-from coordinator.core.controller.sampling import BOUND_MAX, SAMPLE_S
+from coordinator.core.controller.sampling import BOUND_MAX, SAMPLE_S, note_figures
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import FleetFigures, Hold, Slices, Stack, fleet_figures, measuring
 from coordinator.core.planner.bound import bound_slices
@@ -113,6 +113,8 @@ def _drawing(
     bound = yield from bound_slices([*stacks.values()], [*rooms.values()])
     columns = yield from _columns(namespace, mind, picture, now)
     figures = _figures(picture)
+    if len(mind.loads):
+        note_figures(namespace, mind, figures, bound.max, now=now, at_ms=at_ms)
     holds = [*picture.holdings.holds.values()]
     policy = namespace.info.policy.balancer
     plan = None if mind.last_pass is None else mind.last_pass.plan

@@ -15,9 +15,9 @@ from coordinator.core.planner import FleetFigures, best_possible
 SAMPLE_S: Final = 5.0
 """From one point to the next: an hour in `RECENT_MAX` of them."""
 
-SEEN_MAX: Final = 100_000
-"""Shards that are counted for a point: some 10 ms where all of them were reported anew. Of more,
-the figures of the last pass are taken, which counts them in slices."""
+SEEN_MAX: Final = 20_000
+"""Shards that are counted for a point: 8 ms where all of them were reported anew. Of more, the
+figures of the last pass are taken, or of whoever looks at the placement: both count in slices."""
 
 BOUND_MAX: Final = 2_000
 """Shards of which the best possible is looked for with each point: a millisecond. Of more, what the
@@ -26,22 +26,35 @@ last pass found is taken."""
 
 def take_sample(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> None:
     """Note a point if it is time for one and there is anything to see."""
-    if now - mind.sampled_at < SAMPLE_S:
-        return
-    mind.sampled_at = now
-    if not namespace.executors or not len(mind.loads):
+    if now - mind.sampled_at < SAMPLE_S or not namespace.executors or not len(mind.loads):
         return
     plan = None if mind.last_pass is None else mind.last_pass.plan
     bound = None if plan is None else plan.bound.max
     if len(namespace.shards) > SEEN_MAX:
-        figures = None if plan is None else plan.before
+        if plan is None:
+            return
+        figures = plan.before
     else:
         fleet = see(namespace, mind, now)
         shares = shares_of(fleet)
         figures = shares.figures
         if len(namespace.shards) <= BOUND_MAX:
             bound = _bound(namespace, mind, fleet, shares.open_rooms)
-    if figures is not None:
+    note_figures(namespace, mind, figures, bound, now=now, at_ms=at_ms)
+
+
+def note_figures(
+    namespace: NamespaceState,
+    mind: Mind,
+    figures: FleetFigures,
+    bound: float | None,
+    *,
+    now: float,
+    at_ms: int,
+) -> None:
+    """Note figures that somebody has worked out, if it is time for a point."""
+    if now - mind.sampled_at >= SAMPLE_S:
+        mind.sampled_at = now
         mind.recent.add(_point(namespace, mind, figures, bound, at_ms))
 
 
