@@ -23,6 +23,7 @@ from coordinator.settings import Settings, is_loopback
 
 log = logging.getLogger("coordinator.api")
 
+KNOWN: Final = web.RequestKey("known", bool)
 SCHEME: Final = "bearer "
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="shard-coordinator"'}
 LINES_PER_S: Final = 0.2
@@ -80,6 +81,7 @@ class Door:
                 self._check_host(request)
             return ANYBODY
         found = self._found(request, self._book)
+        request[KNOWN] = True
         if found.requests_per_s is not None:
             self._check_rate(found.caller.label, found.requests_per_s)
         self._check(found.caller, request, need)
@@ -92,6 +94,10 @@ class Door:
         caller = self._found(request, self._book).caller
         if caller is not admitted:
             self._check(caller, request, need)
+
+    def knows(self, request: web.Request) -> bool:
+        """Whether the caller was recognised: strangers learn nothing of the cluster, not its id."""
+        return self._book is None or KNOWN in request
 
     def is_certified(self, request: web.Request) -> bool:
         """Whether it is a certificate by which the caller is known."""
@@ -120,6 +126,8 @@ class Door:
         Who is known is let in from any address, however often that address failed: nobody can
         keep an honest fleet out by failing in its place.
         """
+        if KNOWN in request:  # until now
+            del request[KNOWN]
         now, address = self._clock.monotonic(), request.remote or "unknown"
         network = network_of(address)
         failures = self._failures.count(network, now)

@@ -37,8 +37,6 @@ log = logging.getLogger("coordinator.api")
 
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 TAKES_S: Final = web.RequestKey("takes_s", float)
-STRANGER: Final = 401
-"""Whoever is not known learns nothing of the cluster, not even its id."""
 _TRACE_PARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 _WELL_FORMED_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
@@ -79,14 +77,11 @@ class Server:
             try:
                 response = await handler(request)
             except (Refusal, web.HTTPException, *_CONSENSUS_FAULTS) as fault:
-                response = self._problem(request_id, as_refusal(fault))
+                response = self._problem(request, as_refusal(fault))
             except Exception:
                 log.exception("request_failed request_id=%s route=%s", request_id, name)
-                response = self._problem(request_id, Refusal("internal", "see the node's log"))
-            if response.status == STRANGER:
-                response.headers["X-Request-Id"] = request_id
-                self._let_read(request, response)
-            elif not response.prepared:
+                response = self._problem(request, Refusal("internal", "see the node's log"))
+            if not response.prepared:
                 self.sign(request, response)
             answered[name, response.status] += 1
             if "wait=" not in request.query_string:  # how long a poll waits says nothing
@@ -139,15 +134,16 @@ class Server:
         return serve
 
     def sign(self, request: web.Request, response: web.StreamResponse) -> None:
-        """The headers of every answer."""
+        """The headers of every answer. Strangers are told nothing of the cluster."""
         headers = response.headers
         headers["X-Request-Id"] = request[REQUEST_ID]
-        cluster_id = self._desk.replica.state.cluster_id
-        if cluster_id is not None:
-            headers["X-Cluster-Id"] = cluster_id
-        leader = self._desk.leader_url
-        if leader is not None:
-            headers["X-Leader"] = leader
+        if self._desk.door.knows(request):
+            cluster_id = self._desk.replica.state.cluster_id
+            if cluster_id is not None:
+                headers["X-Cluster-Id"] = cluster_id
+            leader = self._desk.leader_url
+            if leader is not None:
+                headers["X-Leader"] = leader
         self._let_read(request, response)
 
     def _let_read(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -158,10 +154,10 @@ class Server:
             response.headers[hdrs.VARY] = f"{before}, Origin" if before else "Origin"
             response.headers.update(may_read(origin, self._desk.origins))
 
-    def _problem(self, request_id: str, refusal: Refusal) -> web.Response:
-        leader = None if refusal.kind.status == STRANGER else self._desk.leader_url
+    def _problem(self, request: web.Request, refusal: Refusal) -> web.Response:
+        leader = self._desk.leader_url if self._desk.door.knows(request) else None
         return web.Response(
-            body=refusal.encoded(request_id=request_id, leader=leader),
+            body=refusal.encoded(request_id=request[REQUEST_ID], leader=leader),
             status=refusal.kind.status,
             headers={"Content-Type": PROBLEM_TYPE, **refusal.headers},
         )

@@ -165,6 +165,7 @@ async def test_an_address_that_fails_often_is_told_to_wait_and_who_is_known_is_l
         told = [await order(api, wrong) for _ in range(FAILURES_MAX + 5)]
         assert [answer.status for answer in told] == [401] * FAILURES_MAX + [429] * 5
         assert int(told[-1].headers["Retry-After"]) > 1
+        assert not {"X-Cluster-Id", "X-Leader"} & set(told[-1].headers)
         assert (await order(api, keys.bearer("boss"))).status == 200
         counted = node.replica.meters.turned_away
         assert counted["unknown_credential"] == FAILURES_MAX
