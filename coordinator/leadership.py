@@ -7,8 +7,7 @@ It decides nothing itself: the mind judges, the state machine rules.
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from coordinator.clock import Clock
 from coordinator.consensus import NotLeader, Overloaded, TooLarge
@@ -41,8 +40,7 @@ JUDGE_TRIES = 4
 """A heartbeat is judged again after each commit it needed: a join, at most an update, claims."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeatAnswer:
+class BeatAnswer(NamedTuple):
     """What an acknowledged heartbeat is told."""
 
     lease_ttl_s: float

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from coordinator.api import (
     DESK,
+    SHELF,
     ApiTls,
     Door,
     Listener,
@@ -103,7 +104,7 @@ class Node:
         self._forwarder.tls = self._credentials.tls.client
         self._credentials.on_tls = self._renew
         self.fatal: asyncio.Future[str] | None = None
-        self._listener = Listener(self.app, settings.limits)
+        self._listener = Listener(self.app, settings.limits, self.app[SHELF].before)
         meters.connections = lambda: self._listener.count
         self._watching: asyncio.Task[None] | None = None
 

@@ -16,7 +16,7 @@ from coordinator.api.outgoing import Outgoing
 from coordinator.api.route import HEARTBEAT_BYTES
 from coordinator.api.routes import ROUTES
 from coordinator.api.serve import Server, unmatched
-from coordinator.api.shelf import Shelf
+from coordinator.api.shelf import Shelf, from_match
 from coordinator.api.watch import Polls
 from coordinator.clock import Clock, SystemClock
 from coordinator.forecasts import Forecasts
@@ -26,6 +26,7 @@ from coordinator.replica import Replica
 from coordinator.settings import Settings
 
 DESK: Final = web.AppKey("desk", Desk)
+SHELF: Final = web.AppKey("shelf", Shelf)
 NAMESPACES: Final = "/v1/namespaces"
 """What nearly every path begins with."""
 
@@ -62,17 +63,19 @@ def make_app(
     server = Server(desk)
     app = web.Application(client_max_size=HEARTBEAT_BYTES)
     app[DESK] = desk
-    shelf = Shelf(NAMESPACES)
+    shelf = app[SHELF] = Shelf(NAMESPACES)
     app.router.register_resource(shelf)
     for route in ROUTES:
-        handler = server.bind(route)
+        answer = server.bind(route)
         if route.path.startswith(f"{NAMESPACES}/"):
-            shelf.put(route.method, route.pattern, handler)
+            shelf.put(route.method, route.pattern, answer)
         else:
-            app.router.add_route(route.method, route.pattern, handler)
+            app.router.add_route(route.method, route.pattern, from_match(answer))
         if route.audience == "service":  # some load balancers ask by HEAD
-            app.router.add_route("HEAD", route.pattern, handler)
-    app.router.add_route("*", "/{path:.*}", server.wrapped(unmatched(ROUTES, desk), "none"))
+            app.router.add_route("HEAD", route.pattern, from_match(answer))
+    app.router.add_route(
+        "*", "/{path:.*}", from_match(server.wrapped(unmatched(ROUTES, desk), "none"))
+    )
     app.on_shutdown.append(_release)
     app.cleanup_ctx.append(_pool)
     return app

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from coordinator.api import query as read
 from coordinator.api.cursor import Cursor, parse
@@ -94,6 +95,8 @@ class Call(Generic[Body]):
 
     desk: Desk
     request: web.Request
+    path: Mapping[str, str]
+    """The variables of the path."""
     body: Body
     payload: bytes
     is_msgpack: bool = False
@@ -111,12 +114,12 @@ class Call(Generic[Body]):
     @property
     def namespace_name(self) -> str:
         """The namespace in the path, well formed."""
-        return read.namespace_name(self.request.match_info["namespace"])
+        return read.namespace_name(self.path["namespace"])
 
     @property
     def namespace(self) -> NamespaceState:
         """The namespace in the path as this node knows it."""
-        return self.namespace_of(self.request.match_info["namespace"])
+        return self.namespace_of(self.path["namespace"])
 
     def namespace_of(self, name: str) -> NamespaceState:
         """A namespace as this node knows it, or a refusal."""
@@ -144,12 +147,12 @@ class Call(Generic[Body]):
     @property
     def executor(self) -> str:
         """The executor in the path."""
-        return read.executor_id(self.request.match_info["executor"])
+        return read.executor_id(self.path["executor"])
 
     @property
     def host(self) -> str:
         """The host in the path."""
-        return read.executor_id(self.request.match_info["host"], "host")
+        return read.executor_id(self.path["host"], "host")
 
     @property
     def key(self) -> str:
@@ -157,7 +160,7 @@ class Call(Generic[Body]):
         raw_path = self.request.rel_url.raw_path
         if "%" in raw_path:
             return read.shard_key(read.raw_segment(raw_path, 4))
-        return read.shard_key(self.request.match_info["key"])
+        return read.shard_key(self.path["key"])
 
     @property
     def cursor(self) -> Cursor | None:
@@ -196,11 +199,9 @@ class Call(Generic[Body]):
         self, record: object, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> web.Response:
         """A record as JSON, or msgpack where the caller asked for it and the route offers it."""
-        return self.answer_bytes(
-            encoded(record, as_msgpack=self.is_msgpack),
-            status,
-            {"Content-Type": MSGPACK if self.is_msgpack else JSON, **(headers or {})},
-        )
+        told: CIMultiDict[str] = CIMultiDict(headers or ())  # aiohttp takes this without a copy
+        told["Content-Type"] = MSGPACK if self.is_msgpack else JSON
+        return self.answer_bytes(encoded(record, as_msgpack=self.is_msgpack), status, told)
 
     def answer_bytes(self, body: bytes, status: int, headers: Mapping[str, str]) -> web.Response:
         """A body that is encoded already, however large and however slowly it is read."""

@@ -74,7 +74,7 @@ async def move_member(call: Call[MemberRequest]) -> web.Response:
 
 async def remove_member(call: Call[None]) -> web.Response:
     """Refused, with what to do instead."""
-    raise _static(call, call.request.match_info["node"][:63])
+    raise _static(call, call.path["node"][:63])
 
 
 def _static(call: Call[Any], node: str) -> Refusal:

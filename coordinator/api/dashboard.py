@@ -23,7 +23,7 @@ async def page(call: Call[None]) -> web.Response:
 
 async def asset(call: Call[None]) -> web.Response:
     """A file that the page loads."""
-    name = call.request.match_info["asset"]
+    name = call.path["asset"]
     found = assets().get(name)
     if found is None or name == PAGE:
         raise Refusal("route_not_found", f"no file {name[:64]!r}")

@@ -8,6 +8,7 @@ that has no file of tokens, anybody. What roles may do is decided in `rights`, w
 import logging
 import ssl
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -70,7 +71,7 @@ class Door:
         self._book = book
         self._rates.keep(book.labels)
 
-    def admit(self, request: web.Request, need: Need) -> Caller:
+    def admit(self, request: web.Request, path: Mapping[str, str], need: Need) -> Caller:
         """Who asks; refuses who is not known, and who may not."""
         if need.right is Right.OPEN:
             return NOBODY
@@ -84,16 +85,18 @@ class Door:
         request[KNOWN] = True
         if found.requests_per_s is not None:
             self._check_rate(found.caller.label, found.requests_per_s)
-        self._check(found.caller, request, need)
+        self._check(found.caller, path, need)
         return found.caller
 
-    def readmit(self, request: web.Request, need: Need, admitted: Caller) -> None:
+    def readmit(
+        self, request: web.Request, path: Mapping[str, str], need: Need, admitted: Caller
+    ) -> None:
         """Refuse who would not be admitted any more: asked before an answer that took long."""
         if self._book is None or need.right is Right.OPEN:
             return
         caller = self._found(request, self._book).caller
         if caller is not admitted:
-            self._check(caller, request, need)
+            self._check(caller, path, need)
 
     def knows(self, request: web.Request) -> bool:
         """Whether the caller was recognised: strangers learn nothing of the cluster, not its id."""
@@ -144,8 +147,7 @@ class Door:
 
     # -- whether ----------------------------------------------------------------------------
 
-    def _check(self, caller: Caller, request: web.Request, need: Need) -> None:
-        path = request.match_info
+    def _check(self, caller: Caller, path: Mapping[str, str], need: Need) -> None:
         fault = why_not(
             caller,
             need.right,

@@ -102,7 +102,7 @@ def _profile(body: HeartbeatRequest) -> ExecutorProfile:
         zone=body.zone,
         capacity=body.capacity,
         version=body.version,
-        labels=tuple(sorted(body.labels.items())),
+        labels=tuple(sorted(body.labels.items())) if body.labels else (),
         status=body.status,
         # Of one that stays it says nothing; to refuse it would cost the lease of all its shards.
         back_within_s=(body.back_within_s or 0.0) if is_leaving else 0.0,

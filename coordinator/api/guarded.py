@@ -30,7 +30,7 @@ def _readmitted(route: Route, door: Door) -> Handler:
 
     async def answer(call: Call[Any]) -> web.StreamResponse:
         answered = await route.handler(call)
-        door.readmit(call.request, route, call.caller)
+        door.readmit(call.request, call.path, route, call.caller)
         return answered
 
     return answer

@@ -8,13 +8,14 @@ import os
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from aiohttp import web
 
 from coordinator.api.addresses import network_of
 from coordinator.api.conversation import Conversation
+from coordinator.api.shelf import Plain
 from coordinator.settings import LimitSettings
 
 BACKLOG: Final = 1024
@@ -23,12 +24,19 @@ ACCEPTS_PER_TURN: Final = 16
 """Connections that one turn of the loop takes in. uvloop takes one, and a turn of a busy loop
 answers a request of everybody who is in: newcomers then wait for seconds behind them."""
 
+Front = Callable[[Plain], Plain]
+"""Given what answers everything, what answers some of it sooner."""
+
 
 class Listener:
     """Serves an application on one address, within bounds."""
 
-    def __init__(self, app: web.Application, limits: LimitSettings) -> None:
+    def __init__(
+        self, app: web.Application, limits: LimitSettings, front: Front | None = None
+    ) -> None:
+        """`front` may answer before the application's router is asked."""
         self._limits = limits
+        self._front = front
         self._runner = web.AppRunner(
             app,
             handler_cancellation=True,  # a caller that left frees its place among the waiters
@@ -44,6 +52,9 @@ class Listener:
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Bind and serve; raises `OSError` when the address cannot be bound."""
         await self._runner.setup()
+        server = self._runner.server
+        if self._front is not None and server is not None:
+            server.request_handler = self._front(server.request_handler)
         loop = asyncio.get_running_loop()
         first = await loop.create_server(
             self._accepted, host, port, backlog=BACKLOG, **self._shaking(tls)

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Handler
 
 from coordinator import logs
 from coordinator.api.call import Call, Desk
@@ -25,6 +24,7 @@ from coordinator.api.origins import may_read, preflight
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
 from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
 from coordinator.api.route import Leader, Parameter, Route
+from coordinator.api.shelf import Answer
 from coordinator.consensus import (
     NotLeader,
     OutcomeUnknown,
@@ -57,16 +57,16 @@ class Server:
         self._salt = secrets.token_hex(4)
         self._numbers = itertools.count(1)
 
-    def bind(self, route: Route) -> Handler:
-        """The aiohttp handler of a route."""
+    def bind(self, route: Route) -> Answer:
+        """What answers the requests of a route."""
         return self.wrapped(self._served(route), route.path)
 
-    def wrapped(self, handler: Handler, name: str) -> Handler:
+    def wrapped(self, handler: Answer, name: str) -> Answer:
         """Around any handler: names requests, turns faults into problems, signs answers."""
         meters = self._desk.replica.meters
         answered, monotonic = meters.answered, meters.monotonic
 
-        async def around(request: web.Request) -> web.StreamResponse:
+        async def around(request: web.Request, path: Mapping[str, str]) -> web.StreamResponse:
             request_id = request.headers.get("X-Request-Id")
             if request_id is None or not _WELL_FORMED_ID.fullmatch(request_id):
                 request_id = f"{self._salt}-{next(self._numbers):x}"
@@ -75,7 +75,7 @@ class Server:
             logs.TRACE_ID.set(_trace_id(request.headers.get("traceparent", "")))
             began = monotonic()
             try:
-                response = await handler(request)
+                response = await handler(request, path)
             except (Refusal, web.HTTPException, *_CONSENSUS_FAULTS) as fault:
                 response = self._problem(request, as_refusal(fault))
             except Exception:
@@ -90,17 +90,17 @@ class Server:
 
         return around
 
-    def _served(self, route: Route) -> Handler:
+    def _served(self, route: Route) -> Answer:
         known = {parameter.name: parameter for parameter in route.parameters}
-        door = self._desk.door
+        door, leader = self._desk.door, self._desk.leader
         handler = guarded(route, door)
         from_json: _FromJson | None = msgspec.json.Decoder(route.body) if route.body else None
         from_msgpack: _FromMsgpack | None = (
             msgspec.msgpack.Decoder(route.body) if route.body and route.has_msgpack else None
         )
 
-        async def serve(request: web.Request) -> web.StreamResponse:
-            caller = door.admit(request, route)
+        async def serve(request: web.Request, path: Mapping[str, str]) -> web.StreamResponse:
+            caller = door.admit(request, path, route)
             wants_proof = False
             if request.query_string:
                 _check_query(request, known)
@@ -111,18 +111,18 @@ class Server:
             payload = b""
             if request.body_exists:
                 payload = await self._read(request, route)
-            if route.leader is not Leader.NO or is_must:
+            if (is_must or route.leader is not Leader.NO) and not leader.is_leading:
                 request[TAKES_S] = route.takes_s
                 passed = await self._to_leader(request, payload, is_must=is_must)
                 if passed is not None:
                     return passed
-                if wants_proof:
-                    await self._desk.replica.consensus.confirm_leadership()
+            if wants_proof:
+                await self._desk.replica.consensus.confirm_leadership()
             body = None
             if from_json is not None:
                 body = _decoded(request, route, payload, from_json, from_msgpack)
             is_msgpack = route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, "")
-            call = Call(self._desk, request, body, payload, is_msgpack, caller)
+            call = Call(self._desk, request, path, body, payload, is_msgpack, caller)
             try:
                 return await handler(call)
             except Refusal as refusal:
@@ -202,9 +202,7 @@ class Server:
     async def _to_leader(
         self, request: web.Request, payload: bytes, *, is_must: bool
     ) -> web.StreamResponse | None:
-        """The leader's answer, or None if this node is to answer itself."""
-        if self._desk.leader.is_leading:
-            return None
+        """The leader's answer, or None if this node, which does not lead, is to answer itself."""
         url = self._other_leader(request)
         if is_must:
             if url is None:
@@ -263,10 +261,10 @@ def _trace_id(header: str) -> str:
     return "" if found is None else found[1]
 
 
-def unmatched(routes: Sequence[Route], desk: Desk) -> Handler:
+def unmatched(routes: Sequence[Route], desk: Desk) -> Answer:
     """The handler of whatever no route takes: a browser's question, an unknown path or method."""
 
-    async def refuse(request: web.Request) -> web.StreamResponse:
+    async def refuse(request: web.Request, _: Mapping[str, str]) -> web.StreamResponse:
         allowed_to = preflight(request, desk.origins)
         if allowed_to is not None:
             return allowed_to

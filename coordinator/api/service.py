@@ -51,7 +51,7 @@ async def openapi(call: Call[None]) -> web.Response:
 
 async def problem(call: Call[None]) -> web.Response:
     """What a reason means and what to do about it."""
-    reason = call.request.match_info["reason"]
+    reason = call.path["reason"]
     text = problems.page(reason)
     if text is None:
         raise Refusal("route_not_found", f"no reason {reason[:64]!r}")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import exp, inf
-from typing import Final
+from typing import Final, cast
 
 from coordinator.core.means import RUN_MAX, Mean, MeanTable, Run, observed_s, weight_of
 
@@ -166,9 +166,11 @@ class LoadBook:
         run = self._runs.get(executor)
         if run is None or not run.is_of(keys):
             return False
-        figures = [load for load in loads if load is not None]
-        # One sum says that all are finite: what is not makes a sum that is not.
-        if len(figures) != len(keys) or not sum(figures) <= LOAD_MAX or min(figures) < 0.0:
+        figures = cast("list[float]", loads)
+        try:  # One sum says that all are figures, and finite: what is not makes a sum that is not.
+            if not sum(figures) <= LOAD_MAX or min(figures) < 0.0:
+                return False
+        except TypeError:
             return False
         fresh = self._window(executor, now)
         if fresh is not None:

@@ -117,12 +117,16 @@ class NamespaceState:
 
     def drain_of(self, executor: Executor) -> Drain | None:
         """The drain that covers an executor: its own, else its host's."""
+        if not self.drains:  # nearly always, and asked with every heartbeat
+            return None
         return self.drains.get((TargetKind.EXECUTOR, executor.id)) or self.drains.get(
             (TargetKind.HOST, executor.profile.host)
         )
 
     def cordon_of(self, executor: Executor) -> Cordon | None:
         """The cordon that covers an executor: its own, else its host's."""
+        if not self.cordons:
+            return None
         return self.cordons.get((TargetKind.EXECUTOR, executor.id)) or self.cordons.get(
             (TargetKind.HOST, executor.profile.host)
         )
@@ -206,6 +210,8 @@ class NamespaceState:
     def overdue_of(self, executor: str) -> list[str]:
         """Keys whose lease alone is no longer renewed, by key."""
         # Asked with every heartbeat: handoffs in flight are few, the shards owned are not.
+        if not self.in_flight:
+            return []
         owned = self.owned(executor)
         return sorted(key for key in self.in_flight if key in owned and self.shards[key].overdue)
 

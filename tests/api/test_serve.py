@@ -1,7 +1,7 @@
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -177,13 +177,15 @@ async def test_a_fault_of_the_node_tells_nothing_of_its_inside(
     caplog: pytest.LogCaptureFixture, api: Caller, node: Node
 ):
     from coordinator.api.serve import Server
+    from coordinator.api.shelf import from_match
 
     app = web.Application()
 
-    async def broken(_: web.Request) -> web.Response:
+    async def broken(_: web.Request, _path: Mapping[str, str]) -> web.Response:
         raise ZeroDivisionError("a secret")
 
-    app.router.add_get("/broken", Server(node.app[DESK]).wrapped(broken, "/broken"))
+    answer = Server(node.app[DESK]).wrapped(broken, "/broken")
+    app.router.add_get("/broken", from_match(answer))
     runner = web.AppRunner(app)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -88,7 +88,7 @@ def _why_blocked(namespace: NamespaceState, shard: Shard, *, has_room: bool) -> 
 
 
 def _find(call: Call[Any], namespace: NamespaceState) -> Drain:
-    wanted = call.request.match_info["drain"]
+    wanted = call.path["drain"]
     for drain in namespace.drains.values():
         if drain.id == wanted:
             return drain

@@ -171,7 +171,7 @@ async def history(call: Call[None]) -> web.Response:
 async def decision(call: Call[None]) -> web.Response:
     """One decision, made once more from its inputs."""
     namespace, mind = _view(call)
-    wanted = call.request.match_info["decision"]
+    wanted = call.path["decision"]
     found = mind.decisions.find(wanted)
     if found is None:
         raise Refusal("decision_not_found", f"no decision {wanted[:64]!r}")

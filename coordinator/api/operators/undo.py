@@ -32,7 +32,7 @@ async def undo(call: Call[ReasonRequest]) -> web.Response:
 
 
 def _event(call: Call[Any]) -> Event:
-    text = call.request.match_info["event"]
+    text = call.path["event"]
     is_number = text.isascii() and text.isdigit() and len(text) <= 16
     found = call.namespace.events.find(int(text)) if is_number else None
     if found is None:

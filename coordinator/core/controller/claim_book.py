@@ -71,7 +71,7 @@ class ClaimBook:
         Those that come to nothing are among them once, so that everybody hears of it.
         """
         record = namespace.executors.get(beat.executor)
-        if record is None or record.predecessor is not None:
+        if namespace.info.window is None or record is None or record.predecessor is not None:
             return []  # what a successor says of its predecessor's shards counts for nothing
         return [
             claim
@@ -121,6 +121,8 @@ def not_won(namespace: NamespaceState, beat: Beat) -> list[str]:
     It reads no set before the window closes, so this is how it hears of it: its right to act on
     them ends with the lease that it had before.
     """
+    if namespace.info.window is None:
+        return []
     return sorted(claim.key for claim, stood in _held(namespace, beat) if stood in _VAIN)
 
 
