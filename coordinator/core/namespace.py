@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 from weakref import WeakSet
 
+from coordinator.core.covering import covering
 from coordinator.core.events import Event, EventRing
 from coordinator.core.image import NamespaceImage
 from coordinator.core.orders import Cordon, Drain
@@ -117,19 +118,11 @@ class NamespaceState:
 
     def drain_of(self, executor: Executor) -> Drain | None:
         """The drain that covers an executor: its own, else its host's."""
-        if not self.drains:  # nearly always, and asked with every heartbeat
-            return None
-        return self.drains.get((TargetKind.EXECUTOR, executor.id)) or self.drains.get(
-            (TargetKind.HOST, executor.profile.host)
-        )
+        return covering(self.drains, executor)
 
     def cordon_of(self, executor: Executor) -> Cordon | None:
         """The cordon that covers an executor: its own, else its host's."""
-        if not self.cordons:
-            return None
-        return self.cordons.get((TargetKind.EXECUTOR, executor.id)) or self.cordons.get(
-            (TargetKind.HOST, executor.profile.host)
-        )
+        return covering(self.cordons, executor)
 
     def return_window_s(self, executor: Executor) -> float:
         """For how long its shards are to be kept for an executor that leaves; 0 for not at all."""
