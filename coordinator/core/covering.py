@@ -6,7 +6,8 @@ Must not know what follows from being covered.
 from collections.abc import Mapping
 from typing import TypeVar
 
-from coordinator.core.types import Cordon, Drain, Executor, TargetKind
+from coordinator.core.orders import Cordon, Drain
+from coordinator.core.types import Executor, TargetKind
 
 Order = TypeVar("Order", Drain, Cordon)
 
