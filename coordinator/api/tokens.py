@@ -47,12 +47,14 @@ class _Line(Struct, frozen=True, kw_only=True):
     expires_at: datetime | None = None
 
 
-class _TokenLine(_Line, frozen=True, kw_only=True):
+class TokenLine(_Line, frozen=True, kw_only=True):
+    """What stands behind a label: who, what for, within which limits, until when."""
+
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 
 
 class _File(Struct, frozen=True, kw_only=True):
-    tokens: dict[str, _TokenLine] = field(default_factory=dict)
+    tokens: dict[str, TokenLine] = field(default_factory=dict)
     certificates: dict[str, _Line] = field(default_factory=dict)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from coordinator.api.rights import ANYBODY, GRANTS, NOBODY, Caller, Right, Role, Scope, why_not
 from coordinator.api.routes import ROUTES
+from tests.api.nodes import DOCUMENT
 
 
 def test_every_right_is_somebodys_and_nobody_has_any_but_the_open_one():
@@ -43,3 +44,12 @@ def test_a_limit_to_executors_is_one_of_speaking_for_them():
     assert fault(Right.REPORT, "e-1") is None
     assert fault(Right.REPORT, "f-1") == "the right 'report' is limited to other executors"
     assert fault(Right.FOLLOW, "f-1") == "the right 'follow' is limited to other executors"
+
+
+def test_the_document_says_which_paths_are_open():
+    assert DOCUMENT["security"] == [{"bearer": []}, {"certificate": []}]
+    for route in ROUTES:
+        operation = DOCUMENT["paths"][route.path][route.method.lower()]
+        is_open = route.right is Right.OPEN
+        assert (operation.get("security") == []) is is_open, route.path
+        assert ("401" in operation["responses"]) is not is_open, route.path

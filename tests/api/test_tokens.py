@@ -3,8 +3,10 @@
 import contextlib
 import json
 import os
+import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from coordinator.api.tokens import (
     LINES_MAX,
     PREFIX,
     TOKEN_CHARACTERS_MAX,
+    TokenLine,
     TokensRefused,
     digest_of,
     minted,
@@ -196,3 +199,13 @@ def test_a_file_that_is_none_or_too_large_or_no_text_is_refused(tmp_path: Path):
         path.chmod(0o600)
         with pytest.raises(TokensRefused, match=told):
             read_book(str(path))
+
+
+def test_the_example_is_read_and_shows_every_role_and_every_field():
+    text = (Path(__file__).parents[2] / "configs" / "tokens.toml").read_text()
+    assert parse_book(text).labels >= {"orders-fleet", "front-2.example"}
+    tables = tomllib.loads(text)
+    lines = [*tables["tokens"].values(), *tables["certificates"].values()]
+    assert {line["role"] for line in lines} == set(Role)
+    fields = {field.name for field in msgspec.structs.fields(TokenLine)}
+    assert set().union(*lines) == fields
