@@ -11,7 +11,7 @@ from client.cli import output
 from client.cli.faults import printable
 from client.cli.session import Session, command, note, say
 from client.cli.times import DURATION, MOMENT
-from client.cli.waits import arrived, wait_options
+from client.cli.waits import arrived, parked, wait_options
 from client.operator import PAGE_LIMIT
 
 HISTORY: Final = output.Shape(
@@ -175,25 +175,40 @@ async def pin(
     return await arrived(session, target, to, is_pin=True, timeout_s=timeout_s)
 
 
-def _simple(
-    verb: Literal["unpin", "drain", "undrain"], done: str, text: str, *, needs_reason: bool = False
-) -> None:
+@command(shard, "drain", is_change=True)
+@_target
+@click.option("--reason", required=True, help="Why; it is kept and shown.")
+@wait_options
+async def drain(
+    session: Session,
+    *,
+    key: str | None,
+    named: str | None,
+    reason: str,
+    waits: bool,
+    timeout_s: float,
+) -> int:
+    """Park a shard: nobody runs it until `undrain`."""
+    target = _one_of(key, named)
+    call = calls.shard_verb(session.namespace, target, "drain", {"reason": reason})
+    answer = await session.change(call, "key", f"{target} is parked")
+    if answer is None or not waits:
+        return 0
+    return await parked(session, target, timeout_s)
+
+
+def _simple(verb: Literal["unpin", "undrain"], done: str, text: str) -> None:
     async def body(session: Session, key: str | None, named: str | None, reason: str) -> None:
         target = _one_of(key, named)
         call = calls.shard_verb(session.namespace, target, verb, {"reason": reason})
         await session.change(call, "key", f"{target} {done}")
 
     body.__doc__ = text
-    # A default of None would count as given.
-    default: dict[str, Any] = {} if needs_reason else {"default": ""}
-    reason = click.option(
-        "--reason", required=needs_reason, help="Why; it is kept and shown.", **default
-    )
+    reason = click.option("--reason", default="", help="Why; it is kept and shown.")
     command(shard, verb, is_change=True)(_target(reason(body)))
 
 
 _simple("unpin", "is pinned no longer", "Let the balancer move a shard again.")
-_simple("drain", "is parked", "Park a shard: nobody runs it until `undrain`.", needs_reason=True)
 _simple("undrain", "is parked no longer", "Let a parked shard run again.")
 
 

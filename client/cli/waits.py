@@ -97,6 +97,20 @@ async def arrived(session: Session, key: str, to: str, *, is_pin: bool, timeout_
     return await _until(f"{key} to {to}", look, timeout_s, hint)
 
 
+async def parked(session: Session, key: str, timeout_s: float) -> int:
+    """Until nobody runs a shard any more; a conflict when somebody lets it run again."""
+
+    async def look(show: Show) -> bool:
+        view = await session.operator.shard(session.namespace, key)
+        is_parked = view.state == "parked"
+        show(view.state, int(is_parked), 1)
+        if view.parked is None:
+            raise errors.Conflict(f"{key} is to run again", reason="conflict")
+        return is_parked
+
+    return await _until(key, look, timeout_s, f"follow it with `shardctl shard show {key}`")
+
+
 async def _until(
     name: str,
     look: Callable[[Show], Awaitable[bool]],

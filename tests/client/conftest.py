@@ -78,9 +78,11 @@ class Cluster:
 
 
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch):
-    for name in ("ENDPOINTS", "NAMESPACE", "TOKEN_FILE", "TOKEN"):
+def clean_environment(monkeypatch, tmp_path_factory):
+    for name in ("ENDPOINTS", "NAMESPACE", "TOKEN_FILE", "TOKEN", "PROFILE"):
         monkeypatch.delenv(f"SHARDCTL_{name}", raising=False)
+    # The profiles of whoever runs the tests are none of theirs.
+    monkeypatch.setenv("SHARDCTL_CONFIG_DIR", str(tmp_path_factory.getbasetemp() / "no-profiles"))
 
 
 @pytest.fixture(autouse=True, scope="session")
