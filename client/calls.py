@@ -120,10 +120,11 @@ def namespace(name: str) -> Call[views.NamespaceView]:
 
 
 def change_policy(
-    name: str, policy: Mapping[str, object], if_match: str
+    name: str, policy: Mapping[str, object], if_match: str, reason: str = ""
 ) -> Call[views.NamespaceView]:
     """Change the named parts of a policy."""
-    call = change("PATCH", within(name), views.NamespaceView, {"policy": policy})
+    body = {"policy": policy, "reason": reason}
+    call = change("PATCH", within(name), views.NamespaceView, body)
     return replace(call, if_match=if_match)
 
 

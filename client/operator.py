@@ -88,10 +88,15 @@ class Operator(BalanceVerbs, NewsVerbs):
         return await self._send(calls.namespace(namespace))
 
     async def change_policy(
-        self, namespace: str, policy: Mapping[str, object], *, if_match: str = ""
+        self,
+        namespace: str,
+        policy: Mapping[str, object],
+        *,
+        if_match: str = "",
+        reason: str = "",
     ) -> views.NamespaceView:
         """Change the named parts of a policy: `{"balancer": {"mode": "off"}}`."""
-        return await self._send(calls.change_policy(namespace, policy, if_match))
+        return await self._send(calls.change_policy(namespace, policy, if_match, reason))
 
     async def delete_namespace(self, namespace: str, *, force: bool = False) -> None:
         """Delete a namespace with its shards; refused while executors live unless `force`."""

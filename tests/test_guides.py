@@ -11,7 +11,7 @@ import pytest
 from client.cli.root import shardctl
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("configs/RUNBOOK.md", "configs/DEPLOYMENT.md")
+PAGES = ("configs/RUNBOOK.md", "configs/DEPLOYMENT.md", "client/OPERATING.md")
 SOURCE = "\n".join(
     path.read_text()
     for pattern in ("coordinator/**/*.py", "client/**/*.py", "configs/**/*.*")

@@ -93,14 +93,15 @@ def _told(view: views.NamespaceView) -> str:
 @_NAME
 @_SET
 @click.option("--if-version", type=int, help="Only if the policy still has this version.")
+@click.option("--reason", default="", help="Why; it is kept and shown.")
 async def update(
-    session: Session, name: str, settings: tuple[str, ...], if_version: int | None
+    session: Session, name: str, settings: tuple[str, ...], if_version: int | None, reason: str
 ) -> None:
     """Change fields of the policy: --set balancer.mode=off --set lease_ttl_s=5."""
     if not settings:
         raise click.UsageError("nothing to change: name fields with --set FIELD=VALUE")
     if_match = "" if if_version is None else f'"{if_version}"'
-    call = calls.change_policy(name, parsed_policy(settings), if_match)
+    call = calls.change_policy(name, parsed_policy(settings), if_match, reason)
     await session.change(call, "namespace", f"the policy of {name} is changed")
 
 

@@ -46,9 +46,12 @@ async def test_a_namespace_is_created_listed_updated_shown_and_deleted(shardctl)
     assert ["grid", "fixed", "8", "0", "on"] in [line.split() for line in listed.lines]
     assert "grid" in (await shardctl("namespace", "list", "-o", "name")).lines
     changed = await shardctl(
-        "namespace", "update", "grid", "--set", "balancer.mode=off", "--set", "lease_ttl_s=5"
+        *("namespace", "update", "grid", "--set", "balancer.mode=off", "--set", "lease_ttl_s=5"),
+        *("--reason", "a quiet night"),
     )
     assert (changed.status, changed.out) == (0, "")
+    told = await shardctl("-n", "grid", "events", "list", "-n", "grid", "--orders", "-o", "jsonl")
+    assert json.loads(told.lines[-1])["reason"] == "a quiet night"
     shown = await shardctl("namespace", "show", "grid")
     assert ["policy.balancer.mode", "off"] in [line.split() for line in shown.lines]
     assert ["policy.lease_ttl_s", "5"] in [line.split() for line in shown.lines]

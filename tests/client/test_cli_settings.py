@@ -14,7 +14,7 @@ from aiohttp import web
 from client.cli import faults
 from client.cli.times import moment_of
 from tests.client.cli_run import commands, run
-from tests.client.scripted import ok, serving
+from tests.client.scripted import ok, problem, serving
 
 ZONE = timezone(timedelta(hours=2))
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=ZONE)
@@ -47,6 +47,41 @@ def test_a_text_that_is_no_time_is_none(text):
 
 def test_a_time_of_the_machines_own_zone_is_understood():
     assert moment_of("00:00", datetime.now(UTC).astimezone()) is not None
+
+
+# ------------------------------------------------------------------------- exit statuses
+
+
+@pytest.mark.parametrize(
+    ("answered", "reason", "status"),
+    [
+        (403, "forbidden", faults.REFUSED),
+        (422, "invalid", faults.REFUSED),
+        (429, "rate_limited", faults.REFUSED),
+        (404, "namespace_not_found", faults.NOT_FOUND),
+        (409, "conflict", faults.CONFLICT),
+        (409, "would_overload", faults.CONFLICT),
+        (412, "precondition_failed", faults.CONFLICT),
+        (503, "no_leader", faults.UNREACHABLE),
+        (503, "recovering", faults.UNREACHABLE),
+        (500, "internal", faults.UNREACHABLE),
+        (504, "outcome_unknown", faults.UNREACHABLE),
+    ],
+)
+async def test_each_class_of_refusals_has_its_exit_status(answered, reason, status):
+    """Usage (2), a wait that timed out (6) and ^C (130) are tried with what they are about."""
+    async with serving(problem(answered, reason)) as node:
+        words = ("--endpoints", node.url, "--request-timeout", "0.3", "namespace", "list")
+        ended = await asyncio.to_thread(run, *words)
+    assert (ended.status, ended.out, ended.err.count("\n")) == (status, "", 1)
+    assert reason in ended.err
+
+
+async def test_what_is_no_coordinator_is_like_nobody():
+    async with serving(lambda _: web.Response(text="<html>")) as node:
+        words = ("--endpoints", node.url, "--request-timeout", "0.3", "namespace", "list")
+        ended = await asyncio.to_thread(run, *words)
+    assert (ended.status, ended.err.count("\n")) == (faults.UNREACHABLE, 1)
 
 
 # -------------------------------------------------------------------------------- profiles

@@ -70,6 +70,7 @@ async def change(call: Call[PolicyRequest]) -> web.Response:
         expected_version=info.policy_version if expected is None else expected,
         by=call.by,
         at_ms=call.desk.clock.wall_ms(),
+        reason=call.body.reason,
     )
     return await ordered(
         call, command, lambda _: _shown(call), would=f"change the policy of namespace {info.name}"

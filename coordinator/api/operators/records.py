@@ -103,6 +103,7 @@ class PolicyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Fields of the policy to change; what is not named stays."""
 
     policy: PolicyFields
+    reason: ReasonText = ""
 
 
 class PauseView(Struct, frozen=True, kw_only=True):
