@@ -1,17 +1,22 @@
 """Series replayed, and Mergify's table: read, judged, and what must hold on the project's data."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from bench import mergify
+from bench.balance.ours import Ours
+from bench.balance.rules import Mergify, run
 from bench.balance.snapshots import read_snapshot
+from bench.balance.starts import hashed
 from bench.replay import __main__ as replay
 from bench.replay.play import Setting, play
 from bench.replay.series import read_series
 
-DATA = Path(__file__).parents[2] / "bench" / "data"
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "bench" / "data"
 
 
 def minutes(folder: Path, text: str) -> Path:
@@ -69,6 +74,22 @@ def test_under_a_quiet_mark_no_process_is_worse_off_than_under_mergifys_rule(
     assert [row["processes"] for row in quiet] == list(range(8, 17))
     assert all(row["worst"] <= max(65.0, 1.04 * row["bound"]) for row in quiet)
     assert all(row["moves"] <= 10 for row in quiet)
+
+
+def test_so_it_is_with_the_policy_that_is_shipped_for_this_case() -> None:
+    """Gaps and mark of `configs/policies/small-tenants.toml`, as its reader would append it."""
+    settings = tomllib.loads((ROOT / "configs" / "policies" / "small-tenants.toml").read_text())
+    shipped = settings["namespaces"]["tenants"]["policy"]["balancer"]
+    assert (shipped["quiet_mark"], shipped["high_mark"]) == (0.65, mergify.HIGH_MARK / 100.0)
+    mark = 100.0 * shipped["quiet_mark"]
+    snapshot = read_snapshot(mergify.DATA)
+    for processes in range(8, 17):
+        fleets = [hashed(snapshot, processes), hashed(snapshot, processes)]
+        run(Ours(shipped["start_gap"], shipped["stop_gap"], quiet_mark=mark), fleets[0])
+        theirs = Mergify(mergify.HIGH_MARK, mergify.LOW_MARK, mergify.IMPROVEMENT, mean=1.0)
+        run(theirs, fleets[1])
+        ours_worst, their_worst = (one.figures().hottest_utilisation for one in fleets)
+        assert ours_worst <= their_worst, processes
 
 
 def test_where_mergifys_rule_does_better_the_bench_says_so(
