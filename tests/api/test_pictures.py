@@ -61,6 +61,7 @@ async def test_the_picture_has_the_figures_of_the_balance(api: Caller):
         assert column["shards"] == share["shards"] == len(column["cells"])
         assert column["heartbeat_age_s"] < 60.0
         assert column["may_receive"]
+        assert not column["silent"]
     assert [one["host"] for one in told["executors"]] == ["h1", "h2", "h3"]
 
 

@@ -297,6 +297,26 @@ async def test_a_token_is_asked_for_and_kept_nowhere(window: Open, tmp_path: Pat
         assert page.complaints_but("401") == []
 
 
+async def test_a_token_for_one_namespace_shows_that_and_nothing_of_nodes(
+    window: Open, tmp_path: Path
+):
+    keys = Keys(tmp_path)
+    token = keys.add("team", role="viewer", namespaces=["flights"])
+    extra = keys.settings + "".join(
+        f"\n[namespaces.{name}]\nkind = 'open'\n" for name in ("flights", "other")
+    )
+    async with running(*settings_of(extra=extra)) as (node,):
+        page = await window(node.settings.api_url)
+        await page.page.wait_for_selector("#login[open]")
+        await page.page.fill("#token", token)
+        await page.page.press("#token", "Enter")
+        await page.page.wait_for_selector("#standing.live")
+        await page.page.wait_for_selector("#executors-none:not([hidden])")
+        assert await page.page.locator("#namespace option").all_inner_texts() == ["flights"]
+        assert "limited" in await text(page, "#nodes-limited")
+        assert page.complaints_but("401", "403") == []
+
+
 async def test_a_thousand_executors_and_a_hundred_thousand_shards(
     window: Open, tmp_path: Path, shot: Shot
 ):

@@ -25,6 +25,8 @@ class ExecutorColumn(Struct, frozen=True, kw_only=True):
     utilisation: float
     shards: int
     heartbeat_age_s: float | None
+    silent: bool
+    """Not heard for half a lease: nothing is given to it, and nothing asked of it."""
     may_receive: bool
     """Whether it may be given shards: not drained, cordoned, leaving nor silent."""
     saturated: bool

@@ -169,6 +169,7 @@ def _columns(
     namespace: NamespaceState, mind: Mind, picture: Picture, now: float
 ) -> Slices[list[ExecutorColumn]]:
     each = max(1, min(CELLS_EACH_MAX, CELLS_MAX // max(1, len(picture.seats))))
+    ttl_s = namespace.info.policy.lease_ttl_s
     columns: list[ExecutorColumn] = []
     for seat in picture.seats:
         record = namespace.executors.get(seat.executor)
@@ -186,6 +187,7 @@ def _columns(
                 utilisation=stack.total / seat.capacity,
                 shards=len(stack.keys),
                 heartbeat_age_s=mind.leases.silent_for(seat.executor, now),
+                silent=mind.leases.is_silent(seat.executor, ttl_s, now),
                 may_receive=seat.is_open,
                 saturated=mind.loads.is_saturated(seat.executor),
                 cells=cells,

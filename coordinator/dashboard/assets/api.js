@@ -46,7 +46,7 @@ export class Api {
     return this.#lostAt.has(url);
   }
 
-  /** Ask for something; gives the body and how old the node's knowledge is. */
+  /** Ask for something; gives the body, null where a wait ended with nothing new. */
   async get(path, { waitS = 0, signal = null } = {}) {
     for (const url of this.#inTurn()) {
       try {
@@ -72,7 +72,7 @@ export class Api {
       redirect: "error",
     });
     this.#lostAt.delete(url);
-    if (response.status === 304) return { body: null, contactS: contact(response) };
+    if (response.status === 304) return { body: null };
     if (response.status === 401) {
       await this.#login();
       return this.ask(url, path, { waitS, signal });
@@ -81,7 +81,7 @@ export class Api {
       const problem = await response.json().catch(() => ({}));
       throw new Refused(response.status, problem, Number(response.headers.get("Retry-After")) || 0);
     }
-    return { body: await response.json(), contactS: contact(response) };
+    return { body: await response.json() };
   }
 
   /** Go on with another node, although this one answers: it knows less than that. */
@@ -111,9 +111,4 @@ export class Api {
     });
     return this.#waiting;
   }
-}
-
-function contact(response) {
-  const age = response.headers.get("X-Leader-Contact-Seconds");
-  return age === null ? null : Number(age);
 }

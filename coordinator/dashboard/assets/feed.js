@@ -113,7 +113,14 @@ export class Feed {
   }
 
   async #cluster(signal) {
-    let { body } = await this.#api.get(paths.cluster(), { signal });
+    let body;
+    try {
+      ({ body } = await this.#api.get(paths.cluster(), { signal }));
+    } catch (fault) {
+      if (fault.status !== 403) throw fault;
+      this.#tell("cluster", LIMITED);
+      return;
+    }
     if (isCutOff(body)) body = await this.#elsewhere(body);
     this.#api.know(body.nodes.map((node) => node.api));
     this.#tell("cluster", body);
@@ -183,6 +190,9 @@ export class Feed {
     }
   }
 }
+
+// What a token that is limited to namespaces is told of nodes: nothing.
+const LIMITED = { isLimited: true, node: "a node", leader: "", leader_contact_age_s: 0, nodes: [], alarms: [] };
 
 export function isCutOff(cluster) {
   return cluster.leader === null || (cluster.leader_contact_age_s ?? Infinity) > CUT_OFF_S;

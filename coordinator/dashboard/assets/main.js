@@ -171,7 +171,10 @@ function lastMove() {
 function standing() {
   const { cluster, fault } = seen;
   const isAway = fault instanceof Unreachable;
-  if (cluster) {
+  if (cluster?.isLimited) {
+    say(byId("tile-leader"), "–");
+    say(byId("tile-leader-more"), "not for this token");
+  } else if (cluster) {
     const inTouch = cluster.nodes.filter((node) => node.is_reachable && !api.isLost(node.api)).length;
     say(byId("tile-leader"), isAway ? "unknown" : cluster.leader ?? "no leader");
     say(byId("tile-leader-more"),

@@ -98,9 +98,11 @@ export class PlacementMap {
       const height = tall(load);
       const cell = { at, key, load, mark, shards, left, width, top: bottom - height, height };
       this.#cells.push(cell);
-      pen.fillStyle = key === null ? inks.rest : isAway ? inks.away : this.#tint(inks, one, shards);
+      pen.fillStyle = isAway ? inks.away : this.#tint(inks, one, key === null ? 0 : shards);
+      pen.globalAlpha = key === null ? 0.45 : 1; // many lighter ones, not told apart
       const line = height > APART_PX && width > APART_PX ? LINE_PX : 0;
       pen.fillRect(left, cell.top, width, Math.max(0, height - line));
+      pen.globalAlpha = 1;
       if (height > APART_PX && width > APART_PX) dressed(pen, inks, mark, cell);
       bottom -= height;
     };
@@ -219,7 +221,6 @@ function colours() {
     warm: [of("warm"), of("warm-2")],
     even: [of("even"), of("even-2")],
     cool: [of("cool"), of("cool-2")],
-    rest: of("rest"),
     away: of("away"),
     ring: of("paper"),
     moving: of("best"),

@@ -8,7 +8,6 @@ import { blankRow, byId, el, patch, say, show, stretch } from "./dom.js";
 
 const PAGE = 25;
 const EVENTS_SHOWN = 40;
-const SILENT_AFTER_S = 5; // worth a mark: more than two heartbeats of a usual interval
 
 export class ExecutorsTable {
   #rows = [];
@@ -65,8 +64,7 @@ export class ExecutorsTable {
     say(row.cells[0].firstChild, one.executor);
     say(row.cells[1], one.host || "–");
     const badge = row.cells[2].firstChild;
-    const isSilent = one.heartbeat_age_s !== null && one.heartbeat_age_s > SILENT_AFTER_S;
-    const state = isSilent ? "silent" : one.saturated ? "saturated" : one.status;
+    const state = one.silent ? "silent" : one.saturated ? "saturated" : one.status;
     say(badge, state);
     badge.className = `badge ${state}`;
     const [bar, value] = row.cells[3].children;
@@ -188,6 +186,7 @@ export function showCapacity(told) {
 }
 
 export function showNodes(cluster, api) {
+  show(byId("nodes-limited"), Boolean(cluster.isLimited));
   patch(byId("nodes"), cluster.nodes, () => {
     const row = blankRow("", "", "number", "");
     row.cells[1].append(el("span", { class: "badge" }));
