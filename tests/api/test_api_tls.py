@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 import uvloop
 
+from client import Operator
 from coordinator.node import Node, StartError
 from coordinator.settings import Settings, parse_settings
 from tests.api.keys import Keys
@@ -204,6 +205,12 @@ def test_a_token_goes_with_the_request_to_the_leader_and_a_certificate_does_not(
             assert refused.headers["X-Leader"] == leader.settings.api_url
             assert (await order(leader)).status == 200
             assert by() == "boss.example"
+            # The kit goes where it is sent.
+            shown = ssl.create_default_context(cafile=folder / "ca.pem")
+            shown.load_cert_chain(folder / "boss.example.pem", folder / "boss.example.key")
+            async with Operator([follower.settings.api_url], tls=shown) as operator:
+                await operator.resume_balance("jobs")
+            assert leader.replica.state.namespaces["jobs"].info.pause is None
 
     uvloop.run(life())
 

@@ -1,10 +1,21 @@
 """Roles, rights and limits, as names alone decide."""
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from coordinator.api.door import Door
+from coordinator.api.problems import Refusal
 from coordinator.api.rights import ANYBODY, GRANTS, NOBODY, Caller, Right, Role, Scope, why_not
 from coordinator.api.routes import ROUTES
+from coordinator.api.tokens import digest_of, minted, parse_book
+from coordinator.clock import SystemClock
+from coordinator.settings import Settings
 from tests.api.nodes import DOCUMENT
+
+NODE = Settings()
+VIEWED = next(route for route in ROUTES if route.path == "/v1/namespaces")
 
 
 def test_every_right_is_somebodys_and_nobody_has_any_but_the_open_one():
@@ -53,3 +64,19 @@ def test_the_document_says_which_paths_are_open():
         is_open = route.right is Right.OPEN
         assert (operation.get("security") == []) is is_open, route.path
         assert ("401" in operation["responses"]) is not is_open, route.path
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=600))
+def test_no_header_but_the_right_one_lets_anybody_in(text: str):
+    token = minted()
+    line = f'a = {{ role = "operator", sha256 = "{digest_of(token).hex()}" }}'
+    door = Door(NODE, SystemClock(), parse_book(f"[tokens]\n{line}"))
+    for header in (text, f"Bearer {text}", f"Bearer {token}{text or '.'}", f"Basic {token}"):
+        request = make_mocked_request("GET", "/v1/namespaces", headers={"Authorization": header})
+        if header.strip() != f"Bearer {token}":
+            with pytest.raises(Refusal) as refused:
+                door.admit(request, {}, VIEWED)
+            assert refused.value.reason in {"unauthenticated", "rate_limited"}
+    known = make_mocked_request("GET", "/", headers={"Authorization": f"bEARER  {token} "})
+    assert door.admit(known, {}, VIEWED).label == "a"
