@@ -62,9 +62,13 @@ class Nodes:
         *,
         has_journal: bool = False,
         has_tokens: bool = False,
+        extra: str = "",
         program: Sequence[str] = ("-m", "coordinator"),
     ) -> None:
-        """With tokens, `token` is an operator's, and is shown with every request made here."""
+        """With tokens, `token` is an operator's, and is shown with every request made here.
+
+        `extra` is added to each node's settings.
+        """
         ports = free_ports(2 * size)
         names = [f"n{number + 1}" for number in range(size)]
         self.raft = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
@@ -73,6 +77,7 @@ class Nodes:
         }
         self._folder = folder
         self.has_journal = has_journal
+        self._extra = extra
         self.token = minted() if has_tokens else None
         self._program = program
         self._processes = processes
@@ -102,6 +107,7 @@ class Nodes:
             f'[api]\nbind = "{self.api[name].removeprefix("http://")}"\n'
             + (f'[storage]\ndir = "{self.journal(name)}"\n' if self.has_journal else "")
             + (f'[security]\ntokens_file = "{self._tokens()}"\n' if self.token else "")
+            + self._extra
         )
         return path
 

@@ -33,7 +33,8 @@ BEYOND: Final = (
     r"^executors(: |\[\d+\]: )",  # sums and ranges
     r"^without_(hosts|executors)\b",  # nobody of that name
     r"^(policy|balancer|handoff)\b",  # two fields against each other
-    r"^shard_count: ",  # belongs to one kind and not to the other
+    r"^shard_count( must be|: )",  # belongs to one kind; within the policy's max_shards
+    r"^at: is yet to come",  # now
     r"^(node|api|raft|to): ",  # what the members are
     r"is no version of this namespace",
     r"Expected 'int', got 'float'",  # to a schema 1.0 is an integer
