@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster certs test lint types contracts format sim system browser bench fuzz fuzz-api cover rewrite build clean
+.PHONY: help setup demo cluster certs test lint types contracts format sim system browser bench fuzz fuzz-api lock audit bill cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,20 @@ fuzz: setup ## bytes from nowhere for a minute, guided by coverage (ARGS="--seco
 fuzz-api: setup ## 20,000 requests made from /openapi.json against three real nodes (ARGS="--cases N --json")
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	@$(BIN)/python -m bench.fuzz_api $(ARGS)
+
+lock: setup ## configs/requirements.lock: every version of a server's install, with the hashes of its files
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+	@$(BIN)/uv pip compile --quiet --no-header --universal --generate-hashes --python-version 3.11 --index-url https://pypi.org/simple \
+	  --extra server --extra cli --output-file configs/requirements.lock pyproject.toml $(ARGS)
+
+audit: setup ## rules of security, the lock against pyproject.toml and known vulnerabilities (asks pypi.org)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[audit]'
+	@$(BIN)/ruff check . # its S rules are among ours
+	@$(BIN)/python -m tests.supply check
+	@$(BIN)/pip-audit --strict --require-hashes --disable-pip --requirement configs/requirements.lock $(ARGS)
+
+bill: setup ## dist/bill.cdx.json: the bill of materials, from the lock
+	@mkdir -p dist && $(BIN)/python -m tests.supply bill > dist/bill.cdx.json
 
 cover: setup ## branch coverage of the core; fails under 100 %
 	@$(BIN)/coverage run --source=coordinator/core -m pytest -q -m "not slow" tests/core
