@@ -18,7 +18,7 @@ from coordinator.node import Node, StartError
 from coordinator.settings import Settings, parse_settings
 from tests.api.keys import Keys
 from tests.api.nodes import free_ports, running
-from tests.consensus.certs import make_certs
+from tests.consensus.certs import copy_of, make_certs
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the openssl command")
@@ -55,10 +55,18 @@ def secured(folder: Path, count: int = 1, extra: str = "") -> list[Settings]:
     ]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA with certificates of the API and of clients, and one of a CA that nobody knows."""
+    folder = tmp_path_factory.mktemp("certs")
+    make_certs(folder, "localhost", "router.example", "nobody.example", "boss.example")
+    make_certs(folder / "foreign", "router.example")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    make_certs(tmp_path, "localhost")
-    return tmp_path
+def folder(made: Path, tmp_path: Path) -> Path:
+    return copy_of(made, tmp_path)
 
 
 @contextlib.asynccontextmanager
@@ -122,8 +130,7 @@ def test_a_port_with_a_certificate_is_tls_alone_and_shows_a_renewed_one(folder: 
     run(life())
 
 
-@BOTH_LOOPS
-def test_a_handshake_that_dawdles_is_cut_off(folder: Path, run: Runner):
+def test_a_handshake_that_dawdles_is_cut_off(folder: Path):
     Keys(folder)
 
     async def life() -> None:
@@ -137,13 +144,10 @@ def test_a_handshake_that_dawdles_is_cut_off(folder: Path, run: Runner):
                         assert await reader.read() == b""
                 writer.close()
 
-    run(life())
+    uvloop.run(life())
 
 
-@BOTH_LOOPS
-def test_a_certificate_that_the_file_names_needs_no_token(folder: Path, run: Runner):
-    make_certs(folder, "router.example", "nobody.example")
-    make_certs(folder / "foreign", "router.example")
+def test_a_certificate_that_the_file_names_needs_no_token(folder: Path):
     keys = Keys(folder)
     keys.path.write_text('[certificates]\n"router.example" = { role = "router" }\n')
 
@@ -170,11 +174,10 @@ def test_a_certificate_that_the_file_names_needs_no_token(folder: Path, run: Run
             with pytest.raises(aiohttp.ClientError):
                 await status(routing, "router.example", folder / "foreign")
 
-    run(life())
+    uvloop.run(life())
 
 
 def test_a_token_goes_with_the_request_to_the_leader_and_a_certificate_does_not(folder: Path):
-    make_certs(folder, "boss.example")
     keys = Keys(folder, boss={"role": "operator"})
     keys.path.write_text(
         keys.path.read_text() + '[certificates]\n"boss.example" = { role = "operator" }\n'
