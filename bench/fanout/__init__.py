@@ -1,0 +1,1 @@
+"""How soon many waiting routers know of a change, and what that costs."""

@@ -1,0 +1,1 @@
+"""Heartbeats beside what a team would build them on instead."""
