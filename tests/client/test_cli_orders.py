@@ -3,12 +3,13 @@
 import asyncio
 import io
 import json
-import signal
-import sys
+from types import SimpleNamespace
 
 import pytest
 
-from client.cli import faults
+from client import Operator
+from client.cli import faults, waits
+from client.cli.session import Session, Settings, watched
 from tests.client.cli_run import run
 from tests.client.fleet import Diary
 from tests.client.scripted import ok, problem, serving
@@ -34,16 +35,6 @@ def shardctl(cluster, namespace):
 @pytest.fixture
 def diary():
     return Diary()
-
-
-async def started(cluster, namespace, *words):
-    """The command as a process of its own, which can be interrupted."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "client.cli.main", "--endpoints", cluster.endpoints[0]),
-        *("-n", namespace, *words),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
 
 
 # ------------------------------------------------------------------------------------ undo
@@ -190,22 +181,19 @@ async def test_a_move_that_was_given_up_is_a_conflict():
     assert "a did not get to e2: it is owned on e1" in given_up.err
 
 
-async def test_an_interrupted_wait_for_a_move_says_that_it_goes_on():
+async def test_an_interrupted_wait_for_a_move_says_that_it_goes_on(monkeypatch):
+    async def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(
+        waits, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": interrupted})
+    )
     going = {"key": "a", "state": "releasing", "executor": "e1", "next": "e2"}
-    async with serving(*(ok(going) for _ in range(40))) as node:
-        words = ("shard", "move", "a", "--to", "e2", "--wait")
-        waiting = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "client.cli.main", "--endpoints", node.url, "-n", "jobs"),
-            *words,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        async with asyncio.timeout(40):
-            told = await waiting.stderr.readuntil(b"releasing on e1")
-            waiting.send_signal(signal.SIGINT)
-            told += await waiting.stderr.read()
-            assert await waiting.wait() == faults.INTERRUPTED
-    assert b"a to e2 goes on; follow it with `shardctl shard show a`" in told
-    assert b"Traceback" not in told
+    async with serving(ok(going)) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "shard", "move", "a", "--to", "e2")
+        ended = await asyncio.to_thread(run, *words, "--wait")
+    assert ended.status == faults.INTERRUPTED
+    assert "a to e2 goes on; follow it with `shardctl shard show a`" in ended.err
 
 
 async def test_a_wait_for_a_move_times_out():
@@ -220,29 +208,43 @@ async def test_a_wait_for_a_move_times_out():
 # --------------------------------------------------------------------------- watch, times
 
 
+class SeenEnoughError(Exception):
+    pass
+
+
 async def test_what_is_watched_is_shown_again_when_something_happens(
-    shardctl, cluster, namespace, operator
+    cluster, namespace, operator, monkeypatch
 ):
+    monkeypatch.setattr("client.cli.session.WATCH_WAIT_S", 20.0)
     await operator.declare_shards(namespace, ["a"])
-    watching = await started(cluster, namespace, "shard", "list", "-w", "-o", "jsonl")
-    try:
-        async with asyncio.timeout(40):
-            first = json.loads(await watching.stdout.readline())
-            await operator.drain_shard(namespace, "a", reason="poison")
-            second = json.loads(await watching.stdout.readline())
-            while second["state"] != "parked":
-                second = json.loads(await watching.stdout.readline())
-            watching.send_signal(signal.SIGINT)
-            _, told = await watching.communicate()
-        assert (first["state"], second["parked"]) == ("vacant", "poison")
-        assert watching.returncode == faults.INTERRUPTED
-        assert b"Traceback" not in told
-    finally:
-        if watching.returncode is None:
-            watching.kill()
-            await watching.wait()
-    endless = await shardctl("shard", "list", "--watch", "-o", "json")
-    assert endless.status == faults.USAGE
+    seen = []
+
+    async def draw(session):
+        seen.append((await session.operator.shard(namespace, "a")).state)
+        if seen[-1] == "parked":
+            raise SeenEnoughError
+        await operator.drain_shard(namespace, "a", reason="poison")
+
+    shown = Session(Settings(tuple(cluster.endpoints), namespace), operator)
+    with pytest.raises(SeenEnoughError):
+        await asyncio.wait_for(watched(draw)(shown), 20)
+    assert seen == ["vacant", "parked"]
+
+
+async def test_a_watch_outlives_an_outage():
+    answers = (problem(503, "no_leader"), ok({"events": [], "cursor": "c:1"}))
+    async with serving(*answers) as node, Operator([node.url], timeout_s=0.1) as operator:
+
+        async def draw(_):
+            raise SeenEnoughError
+
+        with pytest.raises(SeenEnoughError):
+            await watched(draw)(Session(Settings((node.url,), "jobs"), operator))
+    assert len(node.seen) >= 2
+
+
+async def test_what_has_no_end_is_no_document(shardctl):
+    assert (await shardctl("shard", "list", "--watch", "-o", "json")).status == faults.USAGE
 
 
 async def test_who_owned_a_shard_at_a_time_and_who_ordered_what_since(

@@ -1,17 +1,16 @@
 """Profiles, completion, times, and answers as they came: what `shardctl` does without a fleet."""
 
 import asyncio
+import contextlib
 import io
 import json
-import os
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from aiohttp import web
 
-from client.cli import faults
+from client.cli import faults, root
 from client.cli.times import moment_of
 from tests.client.cli_run import commands, run
 from tests.client.scripted import ok, problem, serving
@@ -193,22 +192,14 @@ def test_each_shell_gets_a_script_that_asks_the_command(shell):
         subprocess.run(["/bin/bash", "-n"], input=script.out, text=True, check=True, timeout=20)
 
 
-def test_words_are_completed_from_the_tree_of_commands():
-    asked = {
-        **os.environ,
-        "_SHARDCTL_COMPLETE": "bash_complete",
-        "COMP_WORDS": "shardctl executor dr",
-        "COMP_CWORD": "2",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", "from client.cli.root import run; run([])"],
-        env=asked,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.stdout.splitlines() == ["plain,drain"]
+def test_words_are_completed_from_the_tree_of_commands(monkeypatch):
+    monkeypatch.setenv("_SHARDCTL_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "shardctl executor dr")
+    monkeypatch.setenv("COMP_CWORD", "2")
+    told = io.TextIOWrapper(io.BytesIO())  # the shell is told in bytes
+    with contextlib.redirect_stdout(told), pytest.raises(SystemExit):
+        root.run([])
+    assert told.buffer.getvalue() == b"plain,drain\n"
 
 
 # ------------------------------------------------------------------- answers as they came

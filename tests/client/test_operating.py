@@ -27,7 +27,7 @@ LOADS = (0.3, 0.25, 0.1)
 """Of the three shards of each executor."""
 POLICY = {
     "lease_ttl_s": 30.0,
-    "heartbeat_interval_s": 0.3,
+    "heartbeat_interval_s": 0.2,
     "initial_hold_s": 0.0,
     "balancer": {"mode": "off", "high_mark": 0.85, "smoothing_horizon_s": 0.1},
 }
@@ -93,8 +93,8 @@ async def night_shift(cluster, operator, diary):
             for number in range(1, HOSTS + 1)
         ]
         await until(lambda: first.lease_state.name == "CONNECTED")
-        for number, key in enumerate(keys):
-            await at_home(operator, key, f"matching-{number % HOSTS + 1}")
+        homes = (f"matching-{number % HOSTS + 1}" for number in range(len(keys)))
+        await asyncio.gather(*(at_home(operator, *one) for one in zip(keys, homes, strict=True)))
         await until(lambda: all_measured(operator))
         yield
     await operator.delete_namespace("orders", force=True)
@@ -114,6 +114,7 @@ def member(cluster, diary, number):
         host=f"host-{number}",
         address=f"10.0.0.{number}:7933",
         on_start=start,
+        leave_timeout_s=0.05,
     )
 
 
@@ -131,7 +132,7 @@ async def at_home(operator: Operator, key: str, home: str) -> None:
 
 async def all_measured(operator: Operator) -> bool:
     balance = await operator.balance("orders")
-    even = all(abs(one.load - sum(LOADS)) < 1e-9 for one in balance.executors)
+    even = all(abs(one.load - sum(LOADS)) < 1e-6 for one in balance.executors)
     return not balance.unmeasured and even and len(balance.executors) == HOSTS
 
 
