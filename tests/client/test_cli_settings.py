@@ -56,7 +56,7 @@ def test_a_time_of_the_machines_own_zone_is_understood():
     [
         (403, "forbidden", faults.REFUSED),
         (422, "invalid", faults.REFUSED),
-        (429, "rate_limited", faults.REFUSED),
+        (429, "quota_exceeded", faults.REFUSED),
         (404, "namespace_not_found", faults.NOT_FOUND),
         (409, "conflict", faults.CONFLICT),
         (409, "would_overload", faults.CONFLICT),
@@ -69,11 +69,14 @@ def test_a_time_of_the_machines_own_zone_is_understood():
 )
 async def test_each_class_of_refusals_has_its_exit_status(answered, reason, status):
     """Usage (2), a wait that timed out (6) and ^C (130) are tried with what they are about."""
+    # What may pass is tried again until the time is over; what may not ends at once.
+    is_tried_again = status == faults.UNREACHABLE
     async with serving(problem(answered, reason)) as node:
-        words = ("--endpoints", node.url, "--request-timeout", "0.3", "namespace", "list")
+        timeout = "0.3" if is_tried_again else "20"
+        words = ("--endpoints", node.url, "--request-timeout", timeout, "namespace", "list")
         ended = await asyncio.to_thread(run, *words)
     assert (ended.status, ended.out, ended.err.count("\n")) == (status, "", 1)
-    assert reason in ended.err
+    assert is_tried_again or reason in ended.err
 
 
 async def test_what_is_no_coordinator_is_like_nobody():
