@@ -46,6 +46,10 @@ def test_a_vote_that_comes_twice_makes_no_second_leader(monkeypatch, without, wh
     assert found is None if what is None else what in found
 
 
+def test_a_node_is_caught_up_once_parts_of_a_snapshot_come_once():
+    assert run_seed(7244).what is None
+
+
 @pytest.mark.parametrize("seed", [3, 12])
 def test_a_seed_repeats_exactly_in_another_process(seed):
     program = (
