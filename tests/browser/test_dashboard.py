@@ -130,6 +130,18 @@ async def test_the_past_outlives_a_reload(window: Open, fleet: Fleet):
     assert page.complaints == []
 
 
+async def test_it_asks_for_little_and_holds_one_connection(window: Open, fleet: Fleet):
+    page = await window(fleet.nodes.urls[0])
+    await live(page)
+    asked: list[str] = []
+    page.page.on("request", lambda request: asked.append(request.url.partition("/v1/")[2]))
+    await asyncio.sleep(10.0)
+    # Three each two seconds, the series each five, namespaces, plan and capacity now and then.
+    assert len(asked) < 40, asked
+    assert len([one for one in asked if "wait=" in one]) <= 2
+    assert not any("/shards" in one for one in asked)
+
+
 async def test_all_of_it_can_be_used_by_keyboard(window: Open, fleet: Fleet, shot: Shot):
     page = await window(fleet.nodes.urls[0])
     await live(page)

@@ -6,13 +6,16 @@
 import { brief, clock, count, figure, minute } from "./format.js";
 import { byId, el, patch, say, svg } from "./dom.js";
 
-const WIDTH = 1000;
+const WIDTH_MIN = 320;
 const HEIGHT = 260;
 const LEFT = 52;
 const RIGHT = 14;
 const TOP = 12;
 const BOTTOM = 24;
 const STRIP = 38; // the moves, under the lines
+const BAR = 6; // of so many pixels is a bar of moves
+
+let width = 1000; // as wide as it is shown, so that letters keep their size
 const SPAN_MIN_MS = 120000; // a cluster that has just begun fills the picture as well
 const SPARSE_MS = 150000; // a wider gap than two and a half minutes is one in which nobody looked
 
@@ -38,6 +41,7 @@ export class Chart {
     this.#picture.addEventListener("pointermove", (event) => this.#point(event));
     this.#picture.addEventListener("pointerleave", () => this.#at(null));
     this.#picture.addEventListener("keydown", (event) => this.#key(event));
+    new ResizeObserver(() => this.draw()).observe(this.#picture.parentElement);
     const legend = byId("chart-legend");
     for (const [name, title, about] of [...LINES].reverse()) {
       legend.append(
@@ -68,13 +72,15 @@ export class Chart {
   }
 
   draw() {
+    width = Math.max(WIDTH_MIN, this.#picture.clientWidth);
+    this.#picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT + STRIP + 2}`);
     const spanMs = this.#spanNowMs;
     const fromMs = this.#nowMs - spanMs;
     const seen = this.#points.filter((point) => point.ms >= fromMs);
     const newest = this.#points.at(-1);
     for (const [name] of LINES) say(byId(`now-${name}`), figure(newest?.[name]));
     const upper = highest(seen, this.#marks);
-    const x = (ms) => LEFT + ((ms - fromMs) / spanMs) * (WIDTH - LEFT - RIGHT);
+    const x = (ms) => LEFT + ((ms - fromMs) / spanMs) * (width - LEFT - RIGHT);
     const y = (value) => TOP + (1 - value / upper) * (HEIGHT - TOP - BOTTOM);
     this.#picture.replaceChildren(
       svg("title", { id: "chart-title" }, "Load over time"),
@@ -84,7 +90,7 @@ export class Chart {
       ...LINES.map(([name]) => svg("path", { class: `line ${name}`, d: path(seen, name, x, y, upper) })),
       ...ticks(this.#moves, fromMs, spanMs, x),
       svg("g", { id: "chart-cursor" }),
-      ...(newest?.hottest ? [] : [svg("text", { class: "axis", x: WIDTH / 2, y: HEIGHT / 2,
+      ...(newest?.hottest ? [] : [svg("text", { class: "axis", x: width / 2, y: HEIGHT / 2,
         "text-anchor": "middle" }, "Nothing has been measured yet.")]),
     );
     this.#table(seen);
@@ -109,8 +115,8 @@ export class Chart {
 
   #point(event) {
     const box = this.#picture.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width) * WIDTH;
-    const ms = this.#nowMs - this.#spanNowMs * (1 - (at - LEFT) / (WIDTH - LEFT - RIGHT));
+    const at = ((event.clientX - box.left) / box.width) * width;
+    const ms = this.#nowMs - this.#spanNowMs * (1 - (at - LEFT) / (width - LEFT - RIGHT));
     this.#at(nearest(this.#points, ms));
   }
 
@@ -172,12 +178,12 @@ function grid(upper, fromMs, spanMs, x, y) {
   const lines = [];
   for (let value = 0; value <= upper; value += step) {
     lines.push(
-      svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value) }),
+      svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
       svg("text", { class: "axis", x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, brief(value)),
     );
   }
   const every = [1, 2, 5, 10, 15, 30, 60, 120, 240].map((minutes) => minutes * 60000)
-    .find((one) => spanMs / one <= 8);
+    .find((one) => spanMs / one <= Math.max(3, width / 120));
   const zone = new Date(fromMs).getTimezoneOffset() * 60000;
   for (let ms = Math.ceil((fromMs - zone) / every) * every + zone; ms < fromMs + spanMs; ms += every) {
     lines.push(svg("text", { class: "axis", x: x(ms), y: HEIGHT - 6, "text-anchor": "middle" },
@@ -188,7 +194,7 @@ function grid(upper, fromMs, spanMs, x, y) {
 
 function marks({ high, quiet, startGap }, newest, x, y, fromMs, nowMs) {
   const drawn = [];
-  const across = { x1: LEFT, x2: WIDTH - RIGHT };
+  const across = { x1: LEFT, x2: width - RIGHT };
   if (newest && startGap) {
     const [top, bottom] = [1 + startGap / 2, 1 - startGap / 2].map((one) => y(newest.mean * one));
     drawn.push(svg("rect", { class: "band", x: x(fromMs), y: top, width: x(nowMs) - x(fromMs),
@@ -203,21 +209,21 @@ function marks({ high, quiet, startGap }, newest, x, y, fromMs, nowMs) {
 }
 
 function ticks(moves, fromMs, spanMs, x) {
+  const places = Math.floor((width - LEFT - RIGHT) / BAR);
   const buckets = new Map();
   for (const move of moves) {
     if (move.ms < fromMs) continue;
-    const at = Math.floor(((move.ms - fromMs) / spanMs) * 160);
+    const at = Math.floor(((move.ms - fromMs) / spanMs) * places);
     buckets.set(at, (buckets.get(at) ?? 0) + move.count);
   }
   const most = Math.max(1, ...buckets.values());
-  const width = (WIDTH - LEFT - RIGHT) / 160 - 1;
   const bars = [...buckets].map(([at, number]) => {
     const height = 3 + (STRIP - 10) * Math.sqrt(number / most);
-    return svg("rect", { class: "moves", x: x(fromMs + (at / 160) * spanMs), width,
+    return svg("rect", { class: "moves", x: x(fromMs + (at / places) * spanMs), width: BAR - 1,
       y: HEIGHT + STRIP - height, height, rx: 1 });
   });
   return [
-    svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: HEIGHT + STRIP, y2: HEIGHT + STRIP }),
+    svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: HEIGHT + STRIP, y2: HEIGHT + STRIP }),
     svg("text", { class: "axis", x: LEFT - 8, y: HEIGHT + STRIP, "text-anchor": "end" }, "moves"),
     ...bars,
   ];
