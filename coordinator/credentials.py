@@ -7,6 +7,7 @@ must not know requests.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -21,6 +22,11 @@ LOOK_EVERY_S: Final = 1.0
 """A few `stat` calls; a withdrawn token is good for no longer."""
 
 
+WARN_BEFORE_S: Final = 7 * 86_400.0
+WARN_EVERY_S: Final = 86_400.0
+"""A certificate that nobody renews is told of once a day in its last week, and after."""
+
+
 class Credentials:
     """The files of one node. Raises TokensRefused or TlsRefused when made."""
 
@@ -32,6 +38,12 @@ class Credentials:
         self.on_book: Callable[[TokenBook], None] = lambda _: None
         self.on_tls: Callable[[ApiTls], Awaitable[None]] = _nothing
         self._asked = asyncio.Event()
+        self._warns_at = 0.0
+
+    @property
+    def certificate_left_s(self) -> float | None:
+        """How long the API's certificate is good for; None without one."""
+        return None if self.tls.ends_at_s is None else self.tls.ends_at_s - time.time()
 
     def refresh(self) -> None:
         """Read everything again, whether it looks different or not."""
@@ -45,6 +57,7 @@ class Credentials:
                     await self._asked.wait()
             except TimeoutError:
                 pass
+            self._warn()
             is_asked = self._asked.is_set()
             self._asked.clear()
             seen = self._look()
@@ -58,6 +71,13 @@ class Credentials:
                         await self._read_tls()
                 except Exception:  # a fault of ours: what is in use stays, and is watched on
                     log.exception("credentials_not_read")
+
+    def _warn(self) -> None:
+        left_s, now = self.certificate_left_s, time.monotonic()
+        if left_s is not None and left_s < WARN_BEFORE_S and now >= self._warns_at:
+            self._warns_at = now + WARN_EVERY_S
+            path = self._security.api_certificate
+            log.warning("api_certificate_ends file=%s days_left=%.1f", path, left_s / 86_400)
 
     def _look(self) -> tuple[object, object]:
         path = self._security.tokens_file

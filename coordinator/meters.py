@@ -36,6 +36,8 @@ class Meters:
     """Terms that this node led."""
     connections: Callable[[], int] = int
     """Open connections to the API; zero until something listens."""
+    api_certificate_left_s: Callable[[], float | None] = lambda: None
+    """How long the API's certificate is good for; None without one."""
 
     def took(self, route: str, seconds: float) -> None:
         """A request was answered."""

@@ -106,6 +106,7 @@ class Node:
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(self.app, settings.limits, self.app[SHELF].before)
         meters.connections = lambda: self._listener.count
+        meters.api_certificate_left_s = lambda: self._credentials.certificate_left_s
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -4,9 +4,10 @@ Decides which files may be used. It must not know who a certificate stands for, 
 TLS 1.3 only: every client of the last years speaks it, and there is nothing in it to set wrong.
 """
 
+import contextlib
 import ssl
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from coordinator.guarded_files import SEEN_BY_OTHERS, FileRefused, read_guarded, stamp
 from coordinator.settings import SecuritySettings
@@ -22,6 +23,8 @@ class ApiTls:
     """None: the port speaks plain HTTP."""
     client: ssl.SSLContext | None
     """None: a leader that speaks TLS is believed if this machine's own CAs say so."""
+    ends_at_s: float | None = None
+    """When what the port shows runs out, by the wall clock; long past if it has already."""
 
 
 class TlsRefused(Exception):  # noqa: N818 - says what is done with the files
@@ -30,7 +33,9 @@ class TlsRefused(Exception):  # noqa: N818 - says what is done with the files
 
 def read_tls(security: SecuritySettings) -> ApiTls:
     """Contexts from the files of the settings; raises TlsRefused."""
-    return ApiTls(_server(security), _client(security))
+    server = _server(security)
+    ends_at_s = None if server is None else _ends_at_s(server, security.api_certificate)
+    return ApiTls(server, _client(security), ends_at_s)
 
 
 def stamps(security: SecuritySettings) -> tuple[object, ...]:
@@ -77,6 +82,25 @@ def _client(security: SecuritySettings) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     _load_ca(context, security.api_ca)
     return context
+
+
+def _ends_at_s(server: ssl.SSLContext, certificate: str) -> float:
+    """When the certificate that a port shows runs out: found by shaking hands with it."""
+    caller = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    caller.check_hostname = False  # nobody is asked for by a name here
+    caller.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it is its own proof
+    caller.load_verify_locations(certificate)
+    to_server, to_caller = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = caller.wrap_bio(to_caller, to_server)
+    shown = server.wrap_bio(to_server, to_caller, server_side=True)
+    try:
+        for end in (asking, shown, asking):  # TLS 1.3 needs no more words
+            with contextlib.suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    except ssl.SSLCertVerificationError:
+        return 0.0
+    certificate: dict[str, Any] = asking.getpeercert() or {}
+    return ssl.cert_time_to_seconds(certificate["notAfter"])
 
 
 def _load_ca(context: ssl.SSLContext, path: str) -> None:

@@ -105,6 +105,9 @@ class NodeMetrics:
         families.put("watch_waiters_max", self._limits.watch_waiters)
         families.put("http_connections", meters.connections())
         families.put("http_connections_max", self._limits.connections)
+        left_s = meters.api_certificate_left_s()
+        if left_s is not None:
+            families.put("api_certificate_left_seconds", left_s)
         families.put("raft_leader_changes", meters.leaderships)
         families.put_each("log_lines", meters.log_lines)
         families.put_each("heartbeats", self._leader.heartbeats_total)

@@ -36,6 +36,10 @@ NODE_GAUGES: Final[Table] = {
         "How long this node's certificate for its peers is good for; none without one",
         (),
     ),
+    "api_certificate_left_seconds": (
+        "How long the certificate of this node's API is good for; none without one",
+        (),
+    ),
     "snapshot_bytes": ("Size of the last snapshot; 0 before the first", ()),
     "snapshot_age_seconds": ("Seconds since the last snapshot was made; none before the first", ()),
     "watch_waiters": ("Open long polls", ()),

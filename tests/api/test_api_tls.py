@@ -5,6 +5,7 @@ import contextlib
 import shutil
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import uvloop
 
 from client import Operator
+from coordinator.api import read_tls
 from coordinator.node import Node, StartError
 from coordinator.settings import Settings, parse_settings
 from tests.api.keys import Keys
@@ -216,6 +218,35 @@ def test_a_token_goes_with_the_request_to_the_leader_and_a_certificate_does_not(
             assert leader.replica.state.namespaces["jobs"].info.pause is None
 
     uvloop.run(life())
+
+
+@pytest.mark.parametrize(("days", "left_days"), [(30, 30.0), (3, 3.0)])
+async def test_how_long_the_certificate_is_good_for_is_told(
+    folder: Path, caplog: pytest.LogCaptureFixture, days: int, left_days: float
+):
+    make_certs(folder, "localhost", days=days)
+    keys = Keys(folder, eye={"role": "metrics"})
+    async with running(*secured(folder)) as (node,), believing(folder) as session:
+        url = f"{node.settings.api_url}/metrics"
+        async with session.get(url, headers=keys.bearer("eye")) as answer:
+            text = await answer.text()
+        name = "shard_coordinator_api_certificate_left_seconds "
+        (left,) = [line.removeprefix(name) for line in text.splitlines() if line.startswith(name)]
+        assert float(left) / 86_400 == pytest.approx(left_days, abs=0.1)
+        node.reload()
+        if days == 3:
+            await until(lambda: "api_certificate_ends" in caplog.text)
+        else:
+            await asyncio.sleep(0.1)
+            assert "api_certificate_ends" not in caplog.text
+
+
+def test_a_certificate_that_has_run_out_is_told_to_have(folder: Path):
+    make_certs(folder, "localhost", days=0)
+    (settings,) = secured(folder)
+    ends_at_s = read_tls(settings.security).ends_at_s
+    assert ends_at_s is not None
+    assert ends_at_s <= time.time()
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_what_says_how_a_fleet_is_doing_is_on_the_dashboard() -> None:
     # These are for alerts, for looking closer, or for judging the others.
     assert missing <= {
         "build_info", "raft_members", "raft_certificate_left_seconds", "raft_peers_connected",
-        "raft_is_quarantined",
+        "raft_is_quarantined", "api_certificate_left_seconds",
         "raft_disk_fault", "raft_log_entries", "snapshot_age_seconds", "watch_waiters_max",
         "http_connections_max", "namespaces", "namespaces_unlisted", "executors_unlisted",
         "handoffs_open", "shards_unmeasured", "executor_shards", "executor_heartbeat_age_seconds",
