@@ -176,6 +176,7 @@ class Heartbeats:
             back_within_s=self._back_within_s,
             joining=self._is_joining,
             predecessor_dead=self._proven_dead(),
+            lease_ttl_s=UNSET if self._is_joining else self._lease_ttl_s,
             host=profile.host,
             address=profile.address,
             zone=profile.zone,

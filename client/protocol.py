@@ -48,6 +48,7 @@ class Heartbeat(Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] = {}
     process: ProcessSignals | UnsetType = UNSET
     last_held: dict[str, int] = {}  # given up because the lease was lost, with their epochs
+    lease_ttl_s: float | UnsetType = UNSET  # of the last answer to this incarnation
 
 
 class EpochRef(Struct, frozen=True):

@@ -145,7 +145,7 @@ class Leadership:
         self, controller: Controller, state: NamespaceState, mind: Mind, beat: Beat
     ) -> Outcome:
         """Commit what an executor holds from before; applied once all of it is through."""
-        for chunk in chunks(mind.claims.owed(state, beat)):
+        for chunk in [*chunks(mind.claims.owed(state, beat))] or [()]:  # or only the lease
             command = AdoptClaims(
                 namespace=state.info.name,
                 executor=beat.executor,
@@ -153,6 +153,7 @@ class Leadership:
                 claims=chunk,
                 is_held=True,
                 at_ms=beat.at_ms,
+                lease_s=0.0 if beat.joining else beat.lease_s,
             )
             outcome = await self._replica.execute(command)
             if isinstance(outcome, Refused):

@@ -47,6 +47,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         process=_signals(body),
         predecessor_dead=body.predecessor_dead,
         last_held=body.last_held,
+        lease_s=body.lease_ttl_s or 0.0,
         received_at=received_at,
         at_ms=desk.clock.wall_ms(),
     )

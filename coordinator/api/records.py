@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from coordinator.core.types import EPOCH_MAX, ExecutorStatus, LeaseLoss
+from coordinator.policy import LeaseSeconds
 
 Incarnation = Annotated[
     str,
@@ -78,6 +79,9 @@ class HeartbeatRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     renewed before it has told this leader (503 `recovering`)."""
     last_held: dict[ShardName, Epoch] = {}
     """Shards that were given up because the lease was lost, with their epochs."""
+    lease_ttl_s: LeaseSeconds | None = None
+    """Of the last answer to this incarnation. A cluster without memory waits for as long before it
+    gives away what nobody claims: whoever cannot reach it may have had such a lease, too."""
 
 
 class HeartbeatAnswer(Struct, frozen=True, kw_only=True):

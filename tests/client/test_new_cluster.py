@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from client import LeaseState
+from client.testing import LocalCluster
 from tests.client.fleet import Diary
 from tests.client.seam import TTL_S, Seam, refusal
 from tests.waiting import until
@@ -112,3 +113,28 @@ async def test_the_end_of_a_long_window_is_noticed_soon(seam, diary):
         seam.refuse_polls = None
         async with asyncio.timeout(0.3):
             await until(lambda: len(executor.running()) == 2)
+
+
+async def test_a_lease_that_was_made_longer_by_order_is_waited_for_as_somebody_tells_of_it(diary):
+    """Nobody hears the one that holds it: the cluster that knew how long it may act is gone."""
+    async with (
+        LocalCluster(shard_count=2, policy={"lease_ttl_s": 10.0}) as cluster,
+        diary.executor(cluster.endpoints, "test", "e1") as one,
+        diary.executor(cluster.endpoints, "test", "e2") as two,
+    ):
+        await cluster.place({"0": "e1", "1": "e2"})
+        await cluster.operator().change_policy("test", {"lease_ttl_s": 40.0})
+        await cluster.advance(5.0)
+        cut_at, shard = cluster.now(), diary.shards["e2", "1"]
+        cluster.cut("e2")
+        await cluster.forget()
+        await cluster.advance(1.0)
+        while shard.may_act():
+            assert cluster.owners().get("1") != "e1"
+            assert one.owned("1") is None
+            await cluster.advance(0.5)
+        assert cluster.now() - cut_at > 30.0
+        assert two.lease_state is LeaseState.LOST
+        await cluster.until(lambda: one.owned("1"))
+        assert cluster.now() - cut_at < 45.0
+        cluster.heal("e2")

@@ -103,6 +103,7 @@ _POOLS: dict[str, Sequence[Any]] = {
     "number": (0, 0, 1, 2),
     "chunk": (b"", b"x"),
     "is_last": (False, True),
+    "lease_s": (0.0, 0.0, 10.0, 60.0),
     "point": (None, BalancePoint(1, 2.0, 1.0, 0.5, 0.3, 4), BalancePoint(2, 2.0, 1.0, 0.5, 0.3, 4)),
 }
 _EPOCHS = (PRESENT,) * 6 + (BEFORE, 7, 2**53)

@@ -243,6 +243,30 @@ def test_an_unknown_incarnation_comes_in_by_its_claim_and_only_by_that() -> None
     assert late.cause == "expired"
 
 
+def test_a_longer_lease_from_before_is_committed_before_the_heartbeat_is_answered() -> None:
+    state = recovering()
+    mind = begun(state)
+    waits_s = window_s(state)
+    assert mind.judge(space(state), beat(lease_s=waits_s)) is None
+    assert mind.judge(space(state), beat(joining=True, lease_s=60.0)) is None  # never had one
+    one = beat(shards={}, lease_s=60.0)
+    assert mind.judge(space(state), one) is Need.CLAIM
+    applied(state, replace(claim("e1"), lease_s=60.0))
+    assert window_s(state) == 60.0
+    assert mind.judge(space(state), one) is None
+    applied(state, replace(claim("e2"), lease_s=30.0))
+    assert window_s(state) == 60.0
+    assert window_ends_at(space(state), mind, NOW) == pytest.approx(NOW + 60.6)
+    close_window(state)
+    assert mind.judge(space(state), replace(one, lease_s=90.0)) is None
+
+
+def window_s(state: ClusterState) -> float:
+    window = space(state).info.window
+    assert window is not None
+    return window.lease_s
+
+
 def test_what_a_join_claims_is_the_highest_epoch_it_brings() -> None:
     assert highest_claim(beat(joining=True, shards=holding(s0=7))) is None
     assert highest_claim(beat(shards=None)) == 0

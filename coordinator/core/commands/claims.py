@@ -16,6 +16,8 @@ class AdoptClaims:
     is_held: bool
     """It runs them, without a gap; else it ran them until its lease was lost."""
     at_ms: int
+    lease_s: float = 0.0
+    """The lease that it was promised last: others had as long a one, and the window outlasts it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,8 @@ class Beat:
     predecessor_dead: str = ""
     last_held: Mapping[str, int] = field(default_factory=dict)
     """Shards given up because the lease was lost, with their epochs: a claim in an open window."""
+    lease_s: float = 0.0
+    """What its last acknowledged heartbeat was promised; 0 for one that never had a lease."""
     received_at: float
     """Monotonic seconds of the leader at receipt, from which the lease counts."""
     at_ms: int

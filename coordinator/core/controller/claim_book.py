@@ -126,6 +126,16 @@ def not_won(namespace: NamespaceState, beat: Beat) -> list[str]:
     return sorted(claim.key for claim, stood in _held(namespace, beat) if stood in _VAIN)
 
 
+def outlasts(namespace: NamespaceState, beat: Beat) -> bool:
+    """Whether a lease from before was longer than the window reckons with.
+
+    Who says so is here; but as long a one may be out to somebody who is not heard.
+    """
+    window, record = namespace.info.window, namespace.executors.get(beat.executor)
+    is_own = record is not None and record.predecessor is None and not beat.joining
+    return window is not None and is_own and beat.lease_s > window.lease_s
+
+
 def is_claim(namespace: NamespaceState, beat: Beat) -> bool:
     """Whether an incarnation that is not on record lived on from before, and says what it holds.
 

@@ -13,7 +13,7 @@ from typing import Final
 from coordinator.core.balance_series import RecentPoints
 from coordinator.core.commands import AdoptClaims, Applied, CloseWindow, Reason, Refused
 from coordinator.core.controller.beats import Beat, Held, Need, Verdict
-from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim
+from coordinator.core.controller.claim_book import ClaimBook, epoch_fault, is_claim, outlasts
 from coordinator.core.controller.crashes import CrashBook
 from coordinator.core.controller.decisions import DecisionBook, Inputs
 from coordinator.core.controller.failures import FailureBook
@@ -191,7 +191,8 @@ class Mind:
             return Refused(Reason.RECOVERING, "name all shards that are held: claims are taken")
         if record.profile != beat.profile:
             return Need.UPDATE
-        return Need.CLAIM if self.claims.owed(namespace, beat) else None
+        is_owed = outlasts(namespace, beat) or self.claims.owed(namespace, beat)
+        return Need.CLAIM if is_owed else None
 
     def hear(self, namespace: NamespaceState, beat: Beat) -> bool:
         """Renew the lease and take in the loads; False if it may not be acknowledged."""

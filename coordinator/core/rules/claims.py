@@ -33,10 +33,13 @@ def adopt(draft: Draft, command: AdoptClaims) -> Outcome:
     if record is None or record.incarnation != command.incarnation or record.evicted:
         over = draft.base.closed.get((command.executor, command.incarnation), CloseCause.EXPIRED)
         return closed(command.executor, command.incarnation, over)
-    if draft.base.info.window is None:
+    window = draft.base.info.window
+    if window is None:
         return Refused(Reason.CONFLICT, f"namespace {command.namespace!r} takes claims no more")
     if record.predecessor is not None:  # it has held nothing itself
         return Applied(resource=record.id)
+    if command.lease_s > window.lease_s:
+        draft.info = replace(draft.base.info, window=replace(window, lease_s=command.lease_s))
     # What ran once goes only to whoever may be given shards; what runs stays where it runs, and
     # what is its own stays its own: they leave by handoff if they must.
     may_get = command.is_held or draft.base.is_eligible(record)
