@@ -99,8 +99,8 @@ def _ends_at_s(server: ssl.SSLContext, certificate: str) -> float:
                 end.do_handshake()
     except ssl.SSLCertVerificationError:
         return 0.0
-    certificate: dict[str, Any] = asking.getpeercert() or {}
-    return ssl.cert_time_to_seconds(certificate["notAfter"])
+    seen: dict[str, Any] = asking.getpeercert() or {}
+    return ssl.cert_time_to_seconds(seen["notAfter"])
 
 
 def _load_ca(context: ssl.SSLContext, path: str) -> None:
