@@ -54,8 +54,9 @@ browser: setup ## the dashboard in a real Chromium (apt install chromium); pictu
 	@test -e $(VENV)/package/axe.min.js || ! command -v npm >/dev/null || npm pack --silent axe-core@4.10.2 --pack-destination $(VENV) >/dev/null && tar -xzf $(VENV)/axe-core-4.10.2.tgz -C $(VENV) package/axe.min.js || true
 	@$(BIN)/python -m pytest tests/browser --screenshots screenshots $$(test -e $(VENV)/package/axe.min.js && echo --axe $(VENV)/package/axe.min.js) $(ARGS)
 
-bench: setup ## writes beside stock PySyncObj and etcd; HTTP throughput; 30 leaders killed
-	@$(BIN)/python -m bench.consensus $(ARGS) && $(BIN)/python -m bench.api $(ARGS) && $(BIN)/python -m bench.failover $(ARGS)
+bench: setup ## every bench into bench/results/, table and picture into bench/README.md (ARGS="api peers --quick")
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(BIN)/python -m bench $(ARGS)
 
 fuzz: setup ## bytes from nowhere for a minute, guided by coverage (ARGS="--seconds N --json")
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

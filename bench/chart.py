@@ -16,6 +16,9 @@ LEFT: Final = 70
 RIGHT: Final = 170
 TOP: Final = 50
 BOTTOM: Final = 50
+BAR_HEIGHT: Final = 16
+NAMES_WIDTH: Final = 430
+DECADES_MIN: Final = 1
 COLOURS: Final = ("#999999", "#d1495b", "#edae49", "#00798c", "#6a4c93", "#2e933c")
 """Grey for what is there without any balancer, then told apart by the colour-blind too."""
 
@@ -136,5 +139,36 @@ def _page(title: str, x: Axis, y: Axis, drawn: Sequence[str], names: Sequence[st
         parts.append(
             f'<circle cx="{right + 16}" cy="{at - 4}" r="5" fill="{colour}"/>'
             f'<text x="{right + 28}" y="{at}">{escape(name)}</text>'
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def bars(title: str, found: Sequence[tuple[str, float]]) -> str:
+    """A bar for each ratio on a logarithmic scale, to the right of one when it is better."""
+    reach = max([DECADES_MIN, *[ceil(abs(log10(ratio)) - 1e-9) for _, ratio in found]])
+    width, height = WIDTH, TOP + BAR_HEIGHT * len(found) + BOTTOM
+    room = width - NAMES_WIDTH - 60
+    one = NAMES_WIDTH + room / 2
+    view = f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {view}>',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<text x="10" y="28" font-size="15">{escape(title)}</text>',
+    ]
+    for power in range(-reach, reach + 1):
+        at = one + power / reach * room / 2
+        parts.append(
+            f'<line x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{height - BOTTOM}" stroke="#ddd"/>'
+            f'<text x="{at:.1f}" y="{height - BOTTOM + 16}" text-anchor="middle">'
+            f"{10.0**power:g}</text>"
+        )
+    for number, (name, ratio) in enumerate(found):
+        at, length = TOP + number * BAR_HEIGHT, log10(ratio) / reach * room / 2
+        colour = COLOURS[3] if ratio >= 1.0 else COLOURS[1]
+        parts.append(
+            f'<text x="{NAMES_WIDTH - 8}" y="{at + 12}" text-anchor="end">{escape(name)}</text>'
+            f'<rect x="{one + min(0.0, length):.1f}" y="{at + 2}" width="{abs(length):.1f}" '
+            f'height="{BAR_HEIGHT - 4}" fill="{colour}"/>'
+            f'<text x="{one + max(0.0, length) + 4:.1f}" y="{at + 12}">{ratio:.3g}</text>'
         )
     return "\n".join([*parts, "</svg>"]) + "\n"

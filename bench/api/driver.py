@@ -80,7 +80,7 @@ class Caller(asyncio.Protocol):
 
     def __init__(self, run: Run, host: str, requests: list[Request]) -> None:
         self._run = run
-        self._parts = [_parts(host, request) for request in requests]
+        self._parts = [parts_of(host, request) for request in requests]
         self._turn = 0
         self._buffer = b""
         self._sent_at = 0.0
@@ -106,7 +106,7 @@ class Caller(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer + data if self._buffer else data
         head = buffer.find(b"\r\n\r\n")
-        if head < 0 or len(buffer) < head + 4 + _length(buffer, head):
+        if head < 0 or len(buffer) < head + 4 + length_of(buffer, head):
             self._buffer = buffer
             return
         self._buffer = b""
@@ -134,12 +134,13 @@ class Caller(asyncio.Protocol):
             self.over.set_result(None)
 
 
-def _length(buffer: bytes, head: int) -> int:
+def length_of(buffer: bytes, head: int) -> int:
+    """The bytes of the body behind a header that ends at `head`."""
     at = buffer.find(b"Content-Length: ", 0, head)
     return int(buffer[at + 16 : buffer.find(b"\r\n", at)]) if at >= 0 else 0
 
 
-def _parts(host: str, request: Request) -> tuple[bytes, bytes, _Number]:
+def parts_of(host: str, request: Request) -> tuple[bytes, bytes, _Number]:
     """The bytes before and after the sequence, and how it is written between them.
 
     Nothing after when there is none.

@@ -27,9 +27,11 @@ LASTING: Final = {
     "lease_ttl_s": 600.0,  # nobody is lost while something else is measured
     "heartbeat_interval_s": 60.0,
 }
-OK: Final = 200
-RECOVERING: Final = 503
-PLACE_S: Final = 20.0
+KIND: Final = {"kind": "fixed"}
+PASSING: Final = {503, 504}
+"""No leader for a moment, an outcome not known yet, or claims that are still heard."""
+PLACE_S: Final = 120.0
+"""A hundred thousand shards on a busy machine."""
 ASK_S: Final = 5.0
 
 
@@ -81,50 +83,37 @@ Held = dict[str, dict[str, int]]
 
 async def furnish(nodes: Nodes, fleet: Fleet = USUAL) -> Held:
     """Make the namespace, let the executors in, and give each its shards."""
-    leader = nodes.api[await nodes.leader()]
-    status, body = await nodes.ask(
-        "PUT",
-        f"{leader}/v1/namespaces/{fleet.namespace}",
-        body={"kind": "fixed", "shard_count": fleet.shards, "policy": POLICY},
-        timeout_s=ASK_S,
-    )
-    if status not in {200, 201}:
-        raise RuntimeError(f"no namespace: {status} {body!r}")
-    status, body = await nodes.ask(
-        "PATCH",
-        f"{leader}/v1/namespaces/{fleet.namespace}",
-        body={"policy": LASTING},
-        timeout_s=ASK_S,
-    )
-    if status != OK:
-        raise RuntimeError(f"no lasting leases: {status} {body!r}")
+    space = f"/v1/namespaces/{fleet.namespace}"
+    await done(nodes, "PUT", space, {**KIND, "shard_count": fleet.shards, "policy": POLICY})
+    await done(nodes, "PATCH", space, {"policy": LASTING})
     for name in fleet.names:
-        status, body = await nodes.ask(
-            "POST",
-            f"{leader}{fleet.path(name)}/heartbeat",
-            body={"incarnation": name, "sequence": 1, "joining": True, "shards": {}},
-            timeout_s=ASK_S,
-        )
-        if status != OK:
-            raise RuntimeError(f"{name} could not join: {status} {body!r}")
+        joining = {"incarnation": name, "sequence": 1, "joining": True, "shards": {}}
+        await done(nodes, "POST", f"{fleet.path(name)}/heartbeat", joining)
     async with asyncio.timeout(PLACE_S):
         while True:
-            held = {
-                name: await _held(nodes, leader + fleet.path(name), name) for name in fleet.names
-            }
+            held = {name: await _held(nodes, fleet.path(name), name) for name in fleet.names}
             if sum(map(len, held.values())) == fleet.shards:
                 return held
             await asyncio.sleep(0.2)
 
 
-async def _held(nodes: Nodes, at: str, name: str) -> dict[str, int]:
-    url = f"{at}/assignments?incarnation={name}"
-    status, body = await nodes.ask("GET", url, timeout_s=ASK_S)
-    if status == RECOVERING:
-        return {}
-    if status != OK:
-        raise RuntimeError(f"no assignments of {name}: {status} {body!r}")
-    found = msgspec.json.decode(body, type=Assignments)
+async def done(nodes: Nodes, method: str, path: str, body: object = None) -> bytes:
+    """One request at any node, again while there is no leader; raises on any other refusal."""
+    async with asyncio.timeout(PLACE_S):
+        while True:
+            status, answer = await nodes.ask(
+                method, f"{nodes.urls[0]}{path}", body=body, timeout_s=ASK_S
+            )
+            if status in {200, 201}:
+                return answer
+            if status not in PASSING:
+                raise RuntimeError(f"{method} {path}: {status} {answer!r}")
+            await asyncio.sleep(0.1)
+
+
+async def _held(nodes: Nodes, path: str, name: str) -> dict[str, int]:
+    answer = await done(nodes, "GET", f"{path}/assignments?incarnation={name}")
+    found = msgspec.json.decode(answer, type=Assignments)
     return {one.key: one.epoch for one in found.assignments}
 
 
