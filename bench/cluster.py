@@ -79,7 +79,7 @@ class Nodes:
         self.has_journal = has_journal
         self._extra = extra
         self.token = minted() if has_tokens else None
-        self._program = program
+        self.program = program
         self._processes = processes
         self._session: aiohttp.ClientSession | None = None
 
@@ -130,7 +130,7 @@ class Nodes:
 
     async def start(self, name: str, *options: str) -> None:
         """Start one node; `ready` waits for it."""
-        argv = [sys.executable, *self._program, "--config", str(self.config(name)), *options]
+        argv = [sys.executable, *self.program, "--config", str(self.config(name)), *options]
         # Overrides in the caller's environment are for its own nodes.
         foreign = [key for key in os.environ if key.startswith("SHARD_COORDINATOR__")]
         await self._processes.start(name, argv, without=foreign)

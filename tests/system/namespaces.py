@@ -216,7 +216,7 @@ class NamespacedNodes(Nodes):
         return path
 
     async def start(self, name: str) -> None:
-        argv = [*self._network.within(name), sys.executable, *self._program]
+        argv = [*self._network.within(name), sys.executable, *self.program]
         argv += ["--config", str(self.config(name))]
         foreign = [key for key in os.environ if key.startswith("SHARD_COORDINATOR__")]
         await self._processes.start(name, argv, without=foreign)
