@@ -47,6 +47,8 @@ class Note(msgspec.Struct, frozen=True):
     cpu_s: float
     """Of the process, since its start."""
     memory_mb: float
+    descriptors: int
+    """Files and connections that are open."""
     is_leading: bool
     applied: int
     snapshot: int
@@ -107,6 +109,7 @@ class NotedNode(Node):
         resident = int(Path("/proc/self/statm").read_text().split()[1])
         return {
             "cpu_s": time.process_time(),
+            "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
             "memory_mb": resident * PAGE_BYTES / 1e6,
             "is_leading": self.leader.is_leading,
             "applied": status.applied_index,

@@ -1,0 +1,1 @@
+"""A cluster under churn for as long as one likes."""
