@@ -30,8 +30,8 @@ LASTING: Final = {"lease_ttl_s": LEASE_S, "heartbeat_interval_s": INTERVAL_S}
 """Three heartbeats in a lease, as with the default; so many loads as often as needs be."""
 STRETCH: Final = 1.01
 """What a leader adds to a lease for clocks that run wrong."""
-DECLARED: Final = 20_000
-"""Keys of one request: 0.3 MB."""
+DECLARED: Final = 2_000
+"""Keys of one request, and so of one command."""
 POLL_S: Final = 0.1
 ASK_S: Final = 120.0
 PHASE_S: Final = 900.0

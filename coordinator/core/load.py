@@ -148,6 +148,8 @@ class LoadBook:
             keys.append(key)
             totals.append(total * kept + fresh * load)
             weights.append(weight * kept + fresh)
+        if keys:  # a report of nothing changes nothing
+            self._folded[executor] = self._folds
         if 0 < len(keys) == len(owned) <= RUN_MAX:
             self._runs[executor] = means.lay(keys, totals, weights, now)
             return
@@ -175,6 +177,7 @@ class LoadBook:
         fresh = self._window(executor, now)
         if fresh is not None:
             run.fold(figures, 1.0 - fresh, fresh, now)
+            self._folded[executor] = self._folds
         return True
 
     def sheet(self, executor: str) -> Sheet | None:
@@ -192,7 +195,6 @@ class LoadBook:
             return None
         self._reported_at[executor] = now
         self._folds += 1
-        self._folded[executor] = self._folds
         return weight_of(window_s, self._horizon_s)
 
     def restart(self, executor: str) -> None:

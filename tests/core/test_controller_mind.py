@@ -8,7 +8,7 @@ from coordinator.core import commands as c
 from coordinator.core.commands import Reason
 from coordinator.core.controller import Beat, Controller, Need
 from coordinator.core.controller.balance import STALE_AFTER_INTERVALS, why_skipped
-from coordinator.core.controller.facts import balance_facts, executor_facts, shard_facts
+from coordinator.core.controller.facts import balance_facts, executor_facts, facts_of, shard_facts
 from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.handoffs import CLAIMS_MAX
@@ -552,6 +552,8 @@ def test_facts_of_executors_count_shards_where_they_are_and_loads_where_they_go(
         mind.hear(space(state), beat(executor, shards=mine))
     start(state, "0", "e2")
     facts = executor_facts(space(state), mind, NOW + 3)
+    for name, known in facts.items():
+        assert facts_of(space(state), mind, name, NOW + 3) == known
     assert (facts["e1"].shard_count, facts["e2"].incoming_count) == (2, 1)
     assert (facts["e1"].load, facts["e2"].load) == pytest.approx((1.0, 3.0))
     assert facts["e1"].heartbeat_age_s == 3.0

@@ -16,6 +16,7 @@ from coordinator.core.planner import (
     place,
     waterfill,
 )
+from coordinator.core.planner.limits import RampUse
 from tests.core.planner_fleets import Fleet, carried_out, fleet, level_idle
 
 
@@ -98,8 +99,28 @@ def test_a_ramp_limits_what_a_newly_joined_executor_is_sent() -> None:
     assert list(placed(by_count).values()).count("c") == 2
     by_load = place(owed(3, 2, 1), ABC, loads, {}, {"c": Ramp(load=4.0)})
     assert [key for key, target in placed(by_load).items() if target == "c"] == ["s0", "s2"]
+    over = place(owed(5, 0), ABC, loads, {}, {"c": Ramp(load=3.0, at_least=1)})
+    assert [key for key, target in placed(over).items() if target == "c"] == ["s0"]
     alone = place(owed(1, 1), ABC[2:], {}, {}, {"c": Ramp(count=1)})
     assert (len(alone.placed), alone.owed) == (1, ("s1",))
+
+
+def test_whoever_is_full_is_asked_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand newcomers, all full, were asked at each of a thousand shards: for a second."""
+    asked = 0
+    has_room = RampUse.has_room
+
+    def counted(use: RampUse, executor: str, load: float) -> bool:
+        nonlocal asked
+        asked += 1
+        return has_room(use, executor, load)
+
+    monkeypatch.setattr(RampUse, "has_room", counted)
+    seats = [Seat(f"e{number:03}") for number in range(100)]
+    full = {seat.executor: Ramp(count=0) for seat in seats[:99]}
+    found = place(owed(*[1.0] * 100), seats, {"e099": 1e9}, {}, full)
+    assert set(placed(found).values()) == {"e099"}
+    assert asked <= 200
 
 
 def test_nothing_owed_needs_nobody() -> None:

@@ -22,7 +22,7 @@ from coordinator.api.problems import Refusal
 from coordinator.api.query import choice, executor_id
 from coordinator.api.records import ProcessSignals
 from coordinator.core.commands import EvictExecutor
-from coordinator.core.controller.facts import ExecutorFacts, executor_facts
+from coordinator.core.controller.facts import ExecutorFacts, executor_facts, facts_of
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.types import Executor, ExecutorProfile, ExecutorStatus, ShardState, TargetKind
 
@@ -71,7 +71,7 @@ async def evict(call: Call[EvictRequest]) -> web.Response:
     if record is None:
         before = _gone(namespace, executor)
     else:
-        before = _record(namespace, record, _facts(call, namespace))
+        before = _record(namespace, record, _facts(call, namespace, record.id))
     return await sent(
         call,
         EvictExecutor(
@@ -111,7 +111,7 @@ def _evicted(call: Call[Any], before: ExecutorRecord | None, *, was_forced: bool
     namespace = call.namespace
     executor = namespace.executors.get(call.executor)
     if executor is not None:
-        before = _record(namespace, executor, _facts(call, namespace))
+        before = _record(namespace, executor, _facts(call, namespace, executor.id))
     if before is None:
         raise Refusal("executor_not_found", f"no executor {call.executor!r}")
     shown = {name: getattr(before, name) for name in before.__struct_fields__}
@@ -129,18 +129,21 @@ def _shown(call: Call[Any]) -> web.Response:
     executor = namespace.executors.get(call.executor)
     if executor is None:
         raise Refusal("executor_not_found", f"no executor {call.executor!r}")
-    record = _record(namespace, executor, _facts(call, namespace))
+    record = _record(namespace, executor, _facts(call, namespace, executor.id))
     return call.answer_read(record, namespace)
 
 
-def _facts(call: Call[Any], namespace: NamespaceState) -> Mapping[str, ExecutorFacts]:
-    """What only the leader knows; nothing elsewhere."""
+def _facts(
+    call: Call[Any], namespace: NamespaceState, one: str | None = None
+) -> Mapping[str, ExecutorFacts]:
+    """What only the leader knows, of the one asked for or else of all; nothing elsewhere."""
     if not call.desk.leader.is_leading:
         return {}
     found = call.desk.leader.view(namespace.info.name)
     if found is None:
         return {}
-    return executor_facts(*found, call.desk.clock.monotonic())
+    now = call.desk.clock.monotonic()
+    return executor_facts(*found, now) if one is None else {one: facts_of(*found, one, now)}
 
 
 def _record(

@@ -89,6 +89,19 @@ def executor_facts(namespace: NamespaceState, mind: Mind, now: float) -> dict[st
     }
 
 
+def facts_of(namespace: NamespaceState, mind: Mind, executor: str, now: float) -> ExecutorFacts:
+    """Of one executor on record: what all of a thousand hold takes as long as an order itself."""
+    tally = mind.tallies.of(namespace, executor)
+    unmeasured = tally.unmeasured * mind.loads.median() if tally.unmeasured else 0.0
+    return ExecutorFacts(
+        load=tally.load + unmeasured,
+        shard_count=len(namespace.owned(executor)),
+        incoming_count=len(namespace.incoming(executor)),
+        heartbeat_age_s=mind.leases.silent_for(executor, now),
+        process=mind.loads.process(executor),
+    )
+
+
 def shard_facts(mind: Mind, key: str, now: float) -> ShardFacts:
     """Of one shard."""
     return ShardFacts(

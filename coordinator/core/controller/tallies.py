@@ -44,16 +44,24 @@ class Tallies:
 
     def of_all(self, namespace: NamespaceState, leaving: Mapping[str, int]) -> dict[str, Tally]:
         """Of every executor, by id; `leaving` has those that give up a shard just now."""
-        if self._space is not namespace:
-            self._space = namespace
-            self._known.clear()
-            namespace.follow(self)
+        self._follow(namespace)
         for gone in [one for one in self._known if one not in namespace.executors]:
             del self._known[gone]
         return {
             executor: self._of(namespace, executor, leaving)
             for executor in sorted(namespace.executors)
         }
+
+    def of(self, namespace: NamespaceState, executor: str) -> Tally:
+        """Of one executor on record."""
+        self._follow(namespace)
+        return self._of(namespace, executor, moving_out(namespace))
+
+    def _follow(self, namespace: NamespaceState) -> None:
+        if self._space is not namespace:
+            self._space = namespace
+            self._known.clear()
+            namespace.follow(self)
 
     def keep(self, key: str, was: Shard | None, becomes: Shard | None) -> None:
         """The shard is about to change; None stands for one that is new, or goes."""

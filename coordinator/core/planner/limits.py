@@ -33,6 +33,17 @@ class RampUse:
             return False
         return ramp.load is None or sent_load + load <= ramp.load
 
+    def is_full(self, executor: str) -> bool:
+        """Whether no shard may follow any more, however light it is."""
+        ramp = self._ramps.get(executor)
+        if ramp is None:
+            return False
+        sent_load, sent_count = self._sent[executor]
+        if sent_count < ramp.at_least:
+            return False
+        is_counted_out = ramp.count is not None and sent_count >= ramp.count
+        return is_counted_out or (ramp.load is not None and sent_load > ramp.load)
+
     def use(self, executor: str, load: float) -> None:
         """One shard of that load is sent."""
         if executor in self._sent:

@@ -103,6 +103,8 @@ class _Fleet:
         for capacity, heap in self._heaps.items():
             while heap:
                 entry = heappop(heap)
+                if self._ramps.is_full(self.seats[entry[2]].executor):
+                    continue  # out of it for good: a thousand of them at each shard is a standstill
                 passed_over.append((heap, entry))
                 if self._is_allowed(entry[2], piece):
                     merit = ((entry[0] + added) / capacity, entry[1], entry[2])
