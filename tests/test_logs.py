@@ -14,7 +14,7 @@ from coordinator.logs import REQUEST_ID, TRACE_ID
 from coordinator.logs.context import Binding
 from coordinator.logs.lines import JsonLines, TextLines
 from coordinator.logs.repeats import COUNTED, KNOWN_MAX, LINES_MAX, WINDOW_S, Repeats
-from coordinator.logs.words import VALUE_CHARACTERS_MAX, words_of
+from coordinator.logs.words import VALUE_CHARACTERS_MAX, clean, words_of
 
 OWN = "coordinator.leader"
 
@@ -249,3 +249,11 @@ def test_what_tells_of_the_node_may_log_itself() -> None:
     one = record("outer")
     assert binding.filter(one)
     assert as_json(one)["nested"] is True
+
+
+@pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u2028", "\ud800", "\x85", "\x1b"])
+def test_a_key_from_outside_neither_turns_a_line_round_nor_breaks_it(mark: str) -> None:
+    shown = clean(f"a{mark}b")
+    assert shown.isprintable()
+    assert shown.encode("ascii")
+    assert clean("\u043a\u043b\u044e\u0447 \u00e9") == "\u043a\u043b\u044e\u0447 \u00e9"

@@ -29,6 +29,9 @@ from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorS
 _ELSEWHERE: Final = "the token is limited to executors on other hosts"
 LABEL_NAME_BYTES_MAX = 128
 LABEL_VALUE_BYTES_MAX = 1024
+CAPACITY_MIN = 1e-9
+"""What less is taken for: with the heaviest load there is, a smaller one makes utilisations whose
+square is no number, and then no question about the whole namespace could be answered."""
 
 
 async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
@@ -101,7 +104,7 @@ def _profile(body: HeartbeatRequest) -> ExecutorProfile:
         host=body.host,
         address=body.address,
         zone=body.zone,
-        capacity=body.capacity,
+        capacity=max(body.capacity, CAPACITY_MIN),
         version=body.version,
         labels=tuple(sorted(body.labels.items())) if body.labels else (),
         status=body.status,

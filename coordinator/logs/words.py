@@ -17,8 +17,14 @@ VALUE_CHARACTERS_MAX: Final = 1024
 """Longer values are cut: an id or an error text from outside must not flood a log."""
 
 _SPEC: Final = re.compile(r"(?:(\w+)=)?(%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
-_CONTROL: Final = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    code: f"\\u{code:04x}"
+    for code in (
+        *(0x061C, 0x200E, 0x200F, 0x2028, 0x2029),
+        *range(0x202A, 0x202F),  # these make a terminal show a line in another order than it has
+        *range(0x2066, 0x206A),
+        *range(0xD800, 0xE000),  # halves of a character: no file takes them
+    )
 }
 _SECRET: Final = re.compile(r"shc_[A-Za-z0-9_-]+|(?i:(?<=bearer )|(?<=basic ))\S+")
 """Tokens, and what follows the name of a scheme: a malformed header may come back in an error."""

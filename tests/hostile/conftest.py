@@ -1,0 +1,3 @@
+from tests.api.conftest import api, node
+
+__all__ = ["api", "node"]
