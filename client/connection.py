@@ -166,6 +166,8 @@ class Connection:
         if response.status in _OK_STATUSES or response.status == NOT_MODIFIED:
             return response
         error = error_of(response)
+        if isinstance(error, errors.Unauthenticated):
+            self._endpoints.move_on(url)  # its file of tokens may be behind the others'
         if isinstance(error, errors.Unavailable | errors.RateLimited) and not isinstance(
             error, errors.Unassigned
         ):

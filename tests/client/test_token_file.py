@@ -101,6 +101,22 @@ async def test_a_token_that_is_known_no_more_is_read_anew_and_the_request_made_a
         assert await operator.namespaces() == []
 
 
+async def test_reads_leave_a_node_that_does_not_know_the_token_yet(path):
+    told = []
+    async with (
+        serving(problem(401, "unauthenticated")) as behind,
+        serving(ok(NAMESPACES)) as node,
+        Operator([behind.url, node.url], token_file=path) as operator,
+    ):
+        for _ in range(3):
+            try:
+                told.append(await operator.namespaces())
+            except errors.Unauthenticated:
+                told.append(None)
+    assert told.count(None) <= 1
+    assert told[-1] == []
+
+
 async def test_every_part_of_the_kit_takes_a_file(path):
     async with serving(problem(403, "forbidden")) as node:
         with pytest.raises(errors.Forbidden):
