@@ -120,7 +120,7 @@ def _add_balance(
     if mind.yardstick is not None:
         hashed = {"modulo": mind.yardstick.modulo.spread, "ring": mind.yardstick.ring.spread}
         families.put_each("fleet_static_hash_spread_ratio", hashed, name)
-    plan = None if mind.last_pass is None else mind.last_pass.plan
+    plan = mind.tempo.plan
     heaviest = 0.0
     if plan is not None:
         heaviest = max((shard.load for shard in plan.bound.dominant), default=0.0)
@@ -148,7 +148,7 @@ def _add_tempo(families: Families, name: str, mind: Mind, now: float) -> None:
     families.put("lease_expirations", mind.expirations_total, name)
     families.put_each("moves", mind.moves_total, name)
     families.put_each("moves_blocked", tempo.blocked, name)
-    families.put_each("passes", tempo.pass_ends, name)
+    families.put_each("passes", tempo.outcomes, name)
     families.put_each("handoffs", {e.value: n for e, n in tempo.handoff_ends.items()}, name)
     claims = {one.value: count for one, count in mind.claims.totals.items() if count}
     families.put_each("claims", claims, name)

@@ -2,15 +2,18 @@
 
 from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core import commands as c
-from coordinator.core.controller.tempo import HandoffEnd, Tempo, unowned_count
+from coordinator.core.controller.tempo import RESTING, HandoffEnd, Tempo, unowned_count
 from coordinator.core.durations import LONG_S, SHORT_S, Durations
+from coordinator.core.planner import Hold, Piece, Seat
 from coordinator.core.types import Cause, HandoffStart
 from tests.core.builders import AT_MS, NS, ack, applied, close, drain, epoch, fleet, space
 from tests.core.controller_world import World, quick, settled
+from tests.core.planner_fleets import settle
 
 
 def test_a_bound_is_the_highest_value_of_its_bucket_and_the_last_one_takes_the_rest() -> None:
@@ -84,18 +87,37 @@ def test_seconds_without_an_owner_are_those_of_every_shard() -> None:
     assert tempo.unowned_since == 100.0
 
 
+LEVEL = settle((Seat("a"), Seat("b")), {}, start_gap=0.1, stop_gap=0.1, budget=9)
+STUCK = settle(
+    (Seat("a"), Seat("b")),
+    {"a": [Piece(f"a{number}", 1.0, Hold.PINNED) for number in range(3)]},
+    start_gap=0.1,
+    stop_gap=0.1,
+    budget=9,
+)
+
+
 def test_passes_are_counted_by_their_end_and_blocks_by_their_reason() -> None:
     tempo = Tempo()
-    for outcome, blocked, seconds in (
-        ("level", "", 0.0),
-        ("budget", "budget", 0.2),
-        ("off", "", 0),
-    ):
+    for outcome, plan, seconds in (("level", LEVEL, 0.0), ("off", None, 0.0), ("no", STUCK, 0.2)):
         tempo.pass_begins(50.0)
-        tempo.pass_ends_with(outcome, blocked, 50.0 + seconds)
-    assert tempo.pass_ends == {"level": 1, "budget": 1, "off": 1}
-    assert tempo.blocked == {"budget": 1}
+        tempo.pass_ends(outcome, plan, 50.0 + seconds)
+    assert tempo.outcomes == {"level": 1, "no": 1, "off": 1}
+    assert tempo.blocked == {"pinned": 1}
     assert tempo.passes.cumulative()[-1] == (inf, 3)
+    assert tempo.passes.total_s == pytest.approx(0.2)
+
+
+def test_a_plan_is_kept_over_passing_trouble_and_forgotten_when_the_balancer_rests() -> None:
+    tempo = Tempo()
+    tempo.pass_ends("nothing_worth_it", STUCK, 1.0)
+    for trouble in ("suspect_executor", "stale_data", "mixed_versions", "mass_failure"):
+        tempo.pass_ends(trouble, None, 2.0)
+        assert tempo.plan is STUCK
+    for rest in RESTING:
+        tempo.plan = STUCK
+        tempo.pass_ends(rest, None, 3.0)
+        assert tempo.plan is None
 
 
 def test_a_leader_times_every_handoff_of_a_drain_and_the_gap_a_loss_leaves() -> None:
@@ -110,7 +132,7 @@ def test_a_leader_times_every_handoff_of_a_drain_and_the_gap_a_loss_leaves() -> 
     world.run(2.0)
     assert tempo.handoff_ends[HandoffEnd.ARRIVED] >= before > 0
     assert 0.0 < tempo.handoffs.total_s < before * 5.0
-    assert tempo.pass_ends
+    assert tempo.outcomes
     unowned_s = tempo.unowned_shard_s
     lost = len(world.space.owned("e2"))
     world.members["e2"].die(world.now)

@@ -74,7 +74,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     if skipped or result.plan is None:
         mind.last_pass = Pass(at_ms, None, skipped)
         mind.decisions.passed(PassEntry(at_ms, at_ms, 1, skipped))
-        mind.tempo.pass_ends_with(skipped, "", now)
+        mind.tempo.pass_ends(skipped, None, now)
         return []
     if is_due(namespace, mind, now):
         mind.measuring, mind.measured_at = measuring_hashes(namespace, mind, now), now
@@ -84,8 +84,7 @@ def plan_balance(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) 
     mind.is_descending = not is_dry and (plan.stop is Stop.BUDGET or bool(plan.held_back))
     decision = _decided(mind, result, plan, now, at_ms, is_dry=is_dry)
     blocked = "" if plan.blocked is None else f"{plan.blocked.executor}: {plan.blocked.reason}"
-    reason = "" if plan.blocked is None else plan.blocked.reason.value
-    mind.tempo.pass_ends_with(plan.stop.value, reason, now)
+    mind.tempo.pass_ends(plan.stop.value, plan, now)
     mind.decisions.passed(
         PassEntry(at_ms, at_ms, 1, plan.stop.value, len(plan.moves), decision, blocked)
     )

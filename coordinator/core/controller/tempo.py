@@ -6,13 +6,18 @@ Nothing is decided by it. It counts since this leader's term began, in seconds o
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from coordinator.core.durations import LONG_S, Durations
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.planner import Plan
 from coordinator.core.types import HandoffStart, Shard
 
 HandoffId = tuple[str, int]
 """Shard key and the epoch that is being given up."""
+
+RESTING: Final = frozenset({"off", "paused", "no_executors"})
+"""Reasons for making no plan that are no passing trouble."""
 
 
 class HandoffEnd(StrEnum):
@@ -33,8 +38,11 @@ class Tempo:
     handoff_ends: dict[HandoffEnd, int] = field(default_factory=dict)
     passes: Durations = field(default_factory=lambda: Durations(LONG_S))
     """From the first slice to the last, with the turns that others had in between."""
-    pass_ends: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
     """Why passes ended, or why none was made."""
+    plan: Plan | None = None
+    """The last one that was made, unless the balancer rests: one late heartbeat keeps a pass from
+    being made, and makes nobody less blocked."""
     blocked: dict[str, int] = field(default_factory=dict)
     """Passes after which the hottest executor could not be relieved, by reason."""
     unowned_shard_s: float = 0.0
@@ -89,12 +97,17 @@ class Tempo:
         """The first slice of a pass is about to be taken."""
         self._pass_began_at = now
 
-    def pass_ends_with(self, outcome: str, blocked: str, now: float) -> None:
-        """A pass is over; `blocked` is empty when the hottest executor could be relieved."""
+    def pass_ends(self, outcome: str, plan: Plan | None, now: float) -> None:
+        """A pass is over: with a plan, or with why there was none."""
         self.passes.observe(now - self._pass_began_at)
-        self.pass_ends[outcome] = self.pass_ends.get(outcome, 0) + 1
-        if blocked:
-            self.blocked[blocked] = self.blocked.get(blocked, 0) + 1
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        if plan is not None:
+            self.plan = plan
+            if plan.blocked is not None:
+                reason = plan.blocked.reason.value
+                self.blocked[reason] = self.blocked.get(reason, 0) + 1
+        elif outcome in RESTING:
+            self.plan = None
 
 
 def unowned_count(namespace: NamespaceState) -> int:
