@@ -60,7 +60,7 @@ class Forecasts:
 
     async def picture(self, namespace: NamespaceState, mind: Mind) -> Picture:
         """The namespace as a pass would see it now; the loop turns meanwhile."""
-        return await _in_turns(taking_picture(namespace, mind, self._clock.monotonic()))
+        return await in_turns(taking_picture(namespace, mind, self._clock.monotonic()))
 
     async def facts(self, namespace: NamespaceState, mind: Mind, at_ms: int) -> BalanceFacts:
         """How evenly the load lies; whoever asks while it is looked at waits for the same answer.
@@ -72,7 +72,7 @@ class Forecasts:
         known = self._facts.get(namespace.info.name)
         mark = (id(mind), namespace.revision)
         if known is None or (known.found.done() and not known.is_fresh(mark, now)):
-            found = asyncio.ensure_future(_in_turns(gathering_facts(namespace, mind, now, at_ms)))
+            found = asyncio.ensure_future(in_turns(gathering_facts(namespace, mind, now, at_ms)))
             self._facts = {name: one for name, one in self._facts.items() if not one.found.done()}
             known = _Known(mark, now, len(namespace.shards), found)
             self._facts[namespace.info.name] = known
@@ -93,7 +93,7 @@ class Forecasts:
         return await asyncio.shield(running)
 
 
-async def _in_turns(slices: Slices[T]) -> T:
+async def in_turns(slices: Slices[T]) -> T:
     """The result of work in slices; the loop turns between them."""
     done = 0
     while True:

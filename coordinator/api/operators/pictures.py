@@ -4,7 +4,6 @@ Decides how much of it is told: the heaviest shards of each executor, so many in
 as a sum. A fleet of any size is one bounded answer.
 """
 
-import asyncio
 from collections.abc import Mapping
 from heapq import nsmallest
 from typing import Any, Final
@@ -26,7 +25,7 @@ from coordinator.api.problems import Refusal
 from coordinator.api.query import instant_ms
 from coordinator.core.balance_series import BalancePoint
 from coordinator.core.controller import Mind, words
-from coordinator.core.controller.balance import SLICE_WORK, why_skipped_with
+from coordinator.core.controller.balance import if_stale, why_held_up
 from coordinator.core.controller.facts import HASHED_MAX
 from coordinator.core.controller.hashed import is_due
 from coordinator.core.controller.picture import Picture
@@ -35,6 +34,7 @@ from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import FleetFigures, Hold, Slices, Stack, fleet_figures, measuring
 from coordinator.core.planner.bound import bound_slices
 from coordinator.core.planner.slices import SEAT_WORK
+from coordinator.forecasts import in_turns
 
 CELLS_MAX: Final = 3_000
 """Shards that are told one by one: some 100 KB, and more than a screen shows apart."""
@@ -88,16 +88,8 @@ def _point(point: BalancePoint) -> SeriesPoint:
 async def _drawn(call: Call[Any], namespace: NamespaceState, mind: Mind) -> bytes:
     """The answer as bytes, made in slices: heartbeats are answered in between."""
     picture = await call.desk.forecasts.picture(namespace, mind)
-    slices = _drawing(call, namespace, mind, picture)
-    done = 0
-    while True:
-        try:
-            done += next(slices)
-        except StopIteration as end:
-            return encoded(end.value, as_msgpack=False)
-        if done >= SLICE_WORK:
-            done = 0
-            await asyncio.sleep(0)
+    answer = await in_turns(_drawing(call, namespace, mind, picture))
+    return encoded(answer, as_msgpack=False)
 
 
 def _drawing(
@@ -118,7 +110,8 @@ def _drawing(
     holds = [*picture.holdings.holds.values()]
     policy = namespace.info.policy.balancer
     plan = None if mind.last_pass is None else mind.last_pass.plan
-    skipped = why_skipped_with(namespace, mind, now, at_ms, picture.stale_ratio)
+    held_up = why_held_up(namespace, mind, now, at_ms)
+    skipped = held_up or if_stale(picture.stale_ratio)
     reserved = sum(len(namespace.reserved(one)) for one in namespace.reservations)
     vacant = len(namespace.vacant) + reserved
     held = sum(len(namespace.owned(one)) for one in namespace.executors)

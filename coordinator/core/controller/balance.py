@@ -141,13 +141,6 @@ def why_skipped(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     return if_stale(mind.loads.stale_ratio(held, now, older_than_s))
 
 
-def why_skipped_with(
-    namespace: NamespaceState, mind: Mind, now: float, at_ms: int, stale_ratio: float
-) -> str:
-    """The same where the loads were looked at already."""
-    return why_held_up(namespace, mind, now, at_ms) or if_stale(stale_ratio)
-
-
 def why_held_up(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> str:
     """The same but for the loads, which take long to look at."""
     info = namespace.info
