@@ -6,6 +6,7 @@ must not know requests.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -20,8 +21,6 @@ log = logging.getLogger("coordinator.credentials")
 
 LOOK_EVERY_S: Final = 1.0
 """A few `stat` calls; a withdrawn token is good for no longer."""
-
-
 WARN_BEFORE_S: Final = 7 * 86_400.0
 WARN_EVERY_S: Final = 86_400.0
 """A certificate that nobody renews is told of once a day in its last week, and after."""
@@ -50,27 +49,27 @@ class Credentials:
         self._asked.set()
 
     async def watch(self) -> None:
-        """Runs for as long as the node does."""
-        while True:
-            try:
+        """Runs for as long as the node does, if there is any file."""
+        while self._has_files:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_EVERY_S):
                     await self._asked.wait()
-            except TimeoutError:
-                pass
             self._warn()
             is_asked = self._asked.is_set()
             self._asked.clear()
-            seen = self._look()
-            if seen != self._stamps or is_asked:
-                books_before, tls_before = self._stamps
-                self._stamps = seen
-                try:
-                    if seen[0] != books_before or is_asked:
-                        await self._read_book()
-                    if seen[1] != tls_before or is_asked:
-                        await self._read_tls()
-                except Exception:  # a fault of ours: what is in use stays, and is watched on
-                    log.exception("credentials_not_read")
+            former, self._stamps = self._stamps, self._look()
+            try:
+                if is_asked or former[0] != self._stamps[0]:
+                    await self._read_book()
+                if is_asked or former[1] != self._stamps[1]:
+                    await self._read_tls()
+            except Exception:  # a fault of ours: what is in use stays, and is watched on
+                log.exception("credentials_not_read")
+
+    @property
+    def _has_files(self) -> bool:
+        security = self._security
+        return bool(security.tokens_file or security.api_certificate or security.api_ca)
 
     def _warn(self) -> None:
         left_s, now = self.certificate_left_s, time.monotonic()

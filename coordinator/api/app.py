@@ -44,7 +44,7 @@ def make_app(
     clock = clock or SystemClock()
     rng = rng or random.Random()
     door = door or Door(settings, clock)
-    door.turned_away = replica.meters.turned_away
+    door.count_into(replica.meters.turned_away)
     polls = Polls(replica.watches, settings.limits.watch_waiters, rng)
     desk = Desk(
         replica=replica,

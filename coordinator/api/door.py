@@ -9,6 +9,7 @@ import logging
 import ssl
 from collections import Counter
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -34,15 +35,16 @@ _HOSTS_MAX: Final = 64
 """Host headers remembered as good: a node has a handful of names."""
 _CHANGES_NOTHING: Final = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 
-TURNED_AWAY: Final = (
-    "no_credential",
-    "unknown_credential",
-    "too_many_failures",
-    "forbidden",
-    "rate",
-    "foreign_page",
-)
-"""Why requests end at the door, as the metrics name it."""
+
+class TurnedAway(StrEnum):
+    """Why a request ends at the door, as the metrics and the log name it."""
+
+    NO_CREDENTIAL = "no_credential"
+    UNKNOWN_CREDENTIAL = "unknown_credential"
+    TOO_MANY_FAILURES = "too_many_failures"
+    FORBIDDEN = "forbidden"
+    RATE = "rate"
+    FOREIGN_PAGE = "foreign_page"
 
 
 class Door:
@@ -59,12 +61,17 @@ class Door:
         # A page that gives its own name the address of this machine reaches what is bound to
         # loopback, with its own name as Host. Elsewhere, names are the network's affair.
         self._checks_hosts = is_loopback(settings.api_address[0])
-        self.turned_away: Counter[str] = Counter()
+        self._counted: Counter[str] = Counter()
 
     @property
     def book(self) -> TokenBook | None:
         """Everybody who is known; None while nobody has to be."""
         return self._book
+
+    def count_into(self, counted: Counter[str]) -> None:
+        """Count there from now on; what has not happened yet is zero, or its rate would miss it."""
+        counted.update(dict.fromkeys(TurnedAway, 0))
+        self._counted = counted
 
     def exchange(self, book: TokenBook) -> None:
         """Know these from now on, and nobody else."""
@@ -114,16 +121,16 @@ class Door:
         if header is None:
             names = certified_names(request, now_ms)
             found = None if names is None else book.named(names, now_ms)
-            why = "no_credential" if names is None else "unknown_credential"
+            why = TurnedAway.UNKNOWN_CREDENTIAL if names else TurnedAway.NO_CREDENTIAL
         else:
             is_bearer = header[: len(SCHEME)].lower() == SCHEME
             found = book.bearer(header[len(SCHEME) :].strip(), now_ms) if is_bearer else None
-            why = "unknown_credential"
+            why = TurnedAway.UNKNOWN_CREDENTIAL
         if found is None:
             raise self._unknown(request, why)
         return found
 
-    def _unknown(self, request: web.Request, why: str) -> Refusal:
+    def _unknown(self, request: web.Request, why: TurnedAway) -> Refusal:
         """No detail: neither what was wrong with it, nor what would have been right.
 
         Who is known is let in from any address, however often that address failed: nobody can
@@ -137,7 +144,7 @@ class Door:
         if failures <= FAILURES_MAX:
             self._tell(why, address, failures)
             return Refusal("unauthenticated", headers=CHALLENGE)
-        self._tell("too_many_failures", address, failures)
+        self._tell(TurnedAway.TOO_MANY_FAILURES, address, failures)
         return Refusal(
             "rate_limited",
             "too many requests from this address that did not say who asks",
@@ -156,13 +163,13 @@ class Door:
             is_narrowed=need.is_narrowed,
         )
         if fault is not None:
-            self._tell("forbidden", caller.label, 1)
+            self._tell(TurnedAway.FORBIDDEN, caller.label, 1)
             raise Refusal("forbidden", fault)
 
     def _check_rate(self, label: str, per_s: float) -> None:
         wait_s = self._rates.take(label, per_s, self._clock.monotonic())
         if wait_s > 0.0:
-            self.turned_away["rate"] += 1
+            self._counted[TurnedAway.RATE] += 1
             raise Refusal(
                 "rate_limited", f"the token is good for {per_s:g} requests/s", retry_after_s=wait_s
             )
@@ -174,7 +181,7 @@ class Door:
             return
         host = request.headers.get(hdrs.HOST, "")
         if origin not in {f"http://{host}", f"https://{host}"}:
-            self._tell("foreign_page", request.remote or "unknown", 1)
+            self._tell(TurnedAway.FOREIGN_PAGE, request.remote or "unknown", 1)
             raise Refusal("forbidden", "pages of other sites may not change anything here")
 
     def _check_host(self, request: web.Request) -> None:
@@ -186,13 +193,13 @@ class Door:
         except ValueError:
             name = ""
         if name != self._own_host and not is_loopback(name):
-            self._tell("foreign_page", request.remote or "unknown", 1)
+            self._tell(TurnedAway.FOREIGN_PAGE, request.remote or "unknown", 1)
             raise Refusal("forbidden", "this node is asked by loopback addresses, or its own name")
         if len(self._hosts) < _HOSTS_MAX:
             self._hosts.add(host)
 
-    def _tell(self, why: str, who: str, failures: int) -> None:
-        self.turned_away[why] += 1
+    def _tell(self, why: TurnedAway, who: str, failures: int) -> None:
+        self._counted[why] += 1
         if self._lines.take(_LOG, LINES_PER_S, self._clock.monotonic()) == 0.0:
             log.warning("turned_away why=%s who=%s failures=%d", why, who, failures)
 

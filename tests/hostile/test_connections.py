@@ -8,7 +8,6 @@ import pytest
 from aiohttp import web
 
 from coordinator.api.conversation import HEADER_BYTES_MAX, HEADERS_MAX
-from coordinator.api.listen import _origin
 from tests.hostile.callers import GET, Caller, crowd, listening
 from tests.waiting import until
 
@@ -208,11 +207,3 @@ async def test_a_body_that_breaks_off_frees_its_place():
         await caller.send(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nabc")
         caller.close()
         await until(lambda: listener.count == 0)
-
-
-def test_of_ipv6_a_subscribers_network_is_one_address():
-    assert _origin(("2001:db8:1:2:3::4", 1, 0, 0)) == _origin(("2001:db8:1:2:ffff::", 2, 0, 0))
-    assert _origin(("2001:db8:1:3::", 1, 0, 0)) != _origin(("2001:db8:1:2::", 1, 0, 0))
-    assert _origin(("fe80::1%eth0", 1, 0, 0)) == "fe80::/64"
-    assert _origin(("10.0.0.1", 5)) == "10.0.0.1"
-    assert _origin(None) == ""
