@@ -26,6 +26,8 @@ BENCHES: Final[dict[str, tuple[str, ...]]] = {
     "moves": (),
     "planner": (),
     "kit": (),
+    "scale": ("--shards", "100000"),
+    "soak": ("--minutes", "5"),
 }
 """Those that need nothing but this checkout, in the order of the table; peers that are not
 installed are skipped by each. `balance` and `replay` take folders of data, `demo` is for people."""
@@ -36,6 +38,8 @@ QUICK: Final[dict[str, tuple[str, ...]]] = {
     "peers": ("--rounds", "1", "--seconds", "1"),
     "fanout": ("--routers", "1000", "--changes", "2"),
     "idle": ("--executors", "100", "--seconds", "5"),
+    "scale": ("--shards", "2000", "--executors", "50", "--no-growth"),
+    "soak": ("--minutes", "1"),
 }
 """To see that everything runs; figures of such a run are worth little."""
 

@@ -14,6 +14,7 @@ bars hold.
 import argparse
 import asyncio
 import math
+import os
 import sys
 import tempfile
 import time
@@ -120,7 +121,12 @@ def main() -> int:
     if not told.no_growth:
         found, said = grown()
         rows, broken = rows + found, broken + said
-    summary = {"broken": broken, "seconds": math.ceil(time.monotonic() - began)}
+    summary = {
+        "ok": not broken,
+        "missed": broken,
+        "load_average": round(os.getloadavg()[0], 1),
+        "seconds": math.ceil(time.monotonic() - began),
+    }
     publish(rows, summary, as_json=told.json)
     return 1 if broken else 0
 

@@ -12,6 +12,7 @@ must run and all nodes must hold the same bytes. Exit status 0 only then.
 import argparse
 import asyncio
 import contextlib
+import os
 import random
 import sys
 import tempfile
@@ -252,7 +253,9 @@ def main() -> int:
     with _folder(told.keep) as folder:
         found = asyncio.run(soaked(folder, told.minutes, told.seed))
     summary: dict[str, Any] = {
-        "broken": found.broken,
+        "ok": not found.broken,
+        "missed": found.broken,
+        "load_average": round(os.getloadavg()[0], 1),
         "done": found.counts,
         "refused": found.refused,
         "seed": told.seed,
