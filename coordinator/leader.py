@@ -9,6 +9,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from contextvars import Context
 
 from coordinator.clock import Clock
 from coordinator.consensus import (
@@ -89,7 +90,10 @@ class LeaderLoop:
             now = self._clock.monotonic()
             self._controller = Controller(self._replica.state, now)
             self._ticked_at = now
-            self._task = asyncio.get_running_loop().create_task(self._lead(self._controller))
+            # Of its own: what led to the election, a request perhaps, has no part in the term.
+            self._task = asyncio.get_running_loop().create_task(
+                self._lead(self._controller), context=Context()
+            )
 
     async def stop(self) -> None:
         """Stop leading; bounded by what is being proposed."""

@@ -15,8 +15,16 @@ from coordinator.logs.context import Binding
 from coordinator.logs.lines import JsonLines, TextLines
 from coordinator.logs.repeats import COUNTED, KNOWN_MAX, LINES_MAX, WINDOW_S, Repeats
 from coordinator.logs.words import VALUE_CHARACTERS_MAX, clean, words_of
+from tests.api.nodes import running, settings_of
+from tests.waiting import until
 
 OWN = "coordinator.leader"
+SEED = """
+[namespaces.orders]
+kind = "open"
+policy = { lease_ttl_s = 1.0, heartbeat_interval_s = 0.5 }
+"""
+"""Whose claim window the leader soon decides to close."""
 
 
 def record(template: str, *args: Any, name: str = OWN, level: int = logging.INFO) -> Any:
@@ -242,6 +250,20 @@ async def test_what_a_handler_starts_goes_on_under_its_requests_id() -> None:
     REQUEST_ID.set("r-2")
     await asyncio.get_running_loop().create_task(commit())
     assert lines[0]["request_id"] == "r-2"
+
+
+async def test_a_leaders_decisions_are_nobodys_request(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever led to the election, its id must not be on every line of the term."""
+    caplog.handler.addFilter(Binding())
+    caplog.set_level(logging.INFO, "coordinator.leader")
+    asked = REQUEST_ID.set("r-of-long-ago")
+    try:
+        async with running(*settings_of(extra=SEED)):
+            await until(lambda: any("decided" in one.getMessage() for one in caplog.records))
+    finally:
+        REQUEST_ID.reset(asked)
+    decided = [one for one in caplog.records if "decided" in one.getMessage()]
+    assert all("request_id" not in as_json(one) for one in decided)
 
 
 def test_what_tells_of_the_node_may_log_itself() -> None:

@@ -22,6 +22,7 @@ from coordinator.core.commands import CloseWindow
 from coordinator.core.state import ClusterState
 from coordinator.leader import LeaderLoop
 from coordinator.leadership import Leadership
+from coordinator.meters import Meters
 from coordinator.replica import Replica, StateMachine
 from coordinator.settings import ApiSettings, NodeSettings, Settings
 from coordinator.watches import Watches
@@ -161,7 +162,8 @@ class SoloNode:
         )
         machine = StateMachine()
         self.consensus: Final = SoloConsensus(machine, api_url)
-        self.replica: Final = Replica(machine, cast("ConsensusNode", self.consensus), Watches())
+        consensus = cast("ConsensusNode", self.consensus)
+        self.replica: Final = Replica(machine, consensus, Watches(), Meters(clock.monotonic))
         self._leader: Final = LeaderLoop(self.replica, clock, {}, mint=mint)
         leadership = Leadership(self._leader, self.replica, clock)
         app = make_app(self.replica, leadership, settings, clock=clock, rng=rng)

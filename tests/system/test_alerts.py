@@ -11,8 +11,8 @@ import pytest
 from client.executor import Executor
 from client.shard import Shard
 from client.testing import LocalCluster
-from tests.metrics.recording import Recording
 from tests.metrics.test_alerts import promtool
+from tests.system.recording import Recording
 
 pytestmark = [promtool, pytest.mark.slow]
 
