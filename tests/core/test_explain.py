@@ -108,11 +108,11 @@ def test_an_operators_move_is_explained_by_the_operator() -> None:
     world = calm()
     source = world.space.shards["0"].executor
     target = next(name for name in world.counts if name != source)
-    world.order(move("0", target))
+    world.order(replace(move("0", target), reason="it is too loud there"))
     assert told(world, "0").stays == f"it is on its way to {target}, for operator"
     world.run_until(lambda one: one.space.shards["0"].executor == target, 10.0)
     explanation = told(world, "0")
-    assert explanation.here.startswith(f"an operator moved it here from {source}")
+    assert explanation.here == f"an operator moved it here from {source}: it is too loud there"
     assert len(explanation.events) <= EVENTS_MAX
     assert explanation.events[0].id > explanation.events[-1].id
 

@@ -113,7 +113,8 @@ def _note_of(shard: Shard, events: tuple[Event, ...]) -> str:
             continue
         if event.kind is EventKind.MOVE_ORDERED and shard.cause is Cause.OPERATOR:
             return event.reason
-        if event.kind is EventKind.HANDOFF_STARTED and shard.cause.value == event.cause:
+        is_of = event.kind is EventKind.HANDOFF_STARTED and event.cause == shard.cause.value
+        if is_of and event.detail:
             return event.detail
     return ""
 
