@@ -1,7 +1,7 @@
-"""`shardctl events`: list, and watch; `shardctl undo`."""
+"""`shardctl events`: list, watch, undo; the latter two by themselves as well."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, Unpack
 
 import click
 import msgspec
@@ -13,6 +13,8 @@ from client.cli.faults import printable
 from client.cli.session import Session, command, note
 from client.cli.times import MOMENT
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 ORDERS_LOOKED_AT: Final = 200
 """How far back the newest order that can be taken back is looked for: an hour of a busy night."""
 
@@ -22,44 +24,45 @@ def events() -> None:
     """What happened: who came and went, what moved, who ordered it and why."""
 
 
+def _filters(function: F) -> F:
+    """Which events are asked for; those that meet all of it."""
+    for option in (
+        click.option("--limit", type=click.IntRange(1, 1000), help="At most so many a page."),
+        click.option("--until", type=MOMENT, help="Up to then."),
+        click.option("--since", type=MOMENT, help="From then on: 22:00, 10m (ago), or ISO."),
+        click.option("--orders", is_flag=True, help="Only what somebody ordered."),
+        click.option("--host", "--hostname", "host", help="About this host or who is on it."),
+        click.option("--executor", metavar="ID", help="About this executor."),
+        click.option("--shard", "--shard-key", "shard", metavar="KEY", help="About this shard."),
+        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Repeatable."),
+    ):
+        function = option(function)
+    return function
+
+
 @command(events, "list")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only this kind; repeatable.")
-@click.option("--shard", "--shard-key", "shard", metavar="KEY", help="Only those about this shard.")
-@click.option("--executor", metavar="ID", help="Only those about this executor.")
-@click.option("--host", "--hostname", "host", help="Only those about this host or who is on it.")
-@click.option("--orders", is_flag=True, help="Only what somebody ordered.")
-@click.option("--since", type=MOMENT, help="From then on: 22:00, 10m (ago), or an ISO time.")
-@click.option("--until", type=MOMENT, help="Up to then.")
-@click.option("--limit", type=click.IntRange(1, 1000), help="At most so many; 100 by default.")
+@_filters
 @click.option(
     "-w", "--watch", "follows", is_flag=True, help="Go on with what comes, until interrupted."
 )
 async def list_(
-    session: Session,
-    *,
-    kinds: Sequence[str],
-    shard: str | None,
-    executor: str | None,
-    host: str | None,
-    orders: bool,
-    since: str | None,
-    until: str | None,
-    limit: int | None,
-    follows: bool,
+    session: Session, *, limit: int | None, follows: bool, **filters: Unpack[EventFilters]
 ) -> None:
     """List the newest events, oldest first."""
-    only = EventFilters(
-        kinds=kinds,
-        shard=shard,
-        executor=executor,
-        host=host,
-        orders=orders,
-        since=since,
-        until=until,
-    )
-    if not follows:
-        await session.list_(calls.events(session.namespace, limit=limit, **only), output.EVENTS)
-        return
+    if follows:
+        await _follow(session, limit, filters)
+    else:
+        await session.list_(calls.events(session.namespace, limit=limit, **filters), output.EVENTS)
+
+
+@command(events, "watch")
+@_filters
+async def watch(session: Session, *, limit: int | None, **filters: Unpack[EventFilters]) -> None:
+    """Follow moves, drains, elections and orders as they come, until interrupted."""
+    await _follow(session, limit, filters)
+
+
+async def _follow(session: Session, limit: int | None, only: EventFilters) -> None:
     if session.settings.output == "json":
         raise click.UsageError("what is watched has no end: use -o jsonl")
     has_header = session.settings.has_header
@@ -113,5 +116,5 @@ def _words(event: views.EventView) -> str:
     return printable(f"{event.kind}{of}{why}, by {event.by or 'nobody'} at {event.at}")
 
 
-UNDO: Final = events.commands["undo"]
-"""The same as a command of its own."""
+SHORT: Final = (events.commands["undo"], events.commands["watch"])
+"""The same as commands of their own."""

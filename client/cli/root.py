@@ -156,7 +156,7 @@ for noun in (
     events.events,
     outages.mass_failure,
     cluster.cluster,
-    events.UNDO,
+    *events.SHORT,
     profiles.profile,
     completion.completion,
 ):

@@ -384,7 +384,7 @@ async def test_events_are_watched_until_interrupted(cluster, operator, namespace
     await operator.drain_shard(namespace, "a", reason="first")
     words = ("--endpoints", cluster.endpoints[0], "-n", namespace, "-o", "jsonl")
     watching = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "client.cli.main", *words, "events", "list", "--watch"),
+        *(sys.executable, "-m", "client.cli.main", *words, "watch", "--orders"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -262,7 +262,7 @@ def test_every_command_that_reads_is_among_them():
         if any(option.name == "dry_run" for option in one.params)
     }
     asks_no_node = {path for path in commands() if path.split()[0] in {"profile", "completion"}}
-    others = {"cluster check", "drain wait", "version"}
+    others = {"cluster check", "drain wait", "events watch", "watch", "version"}
     assert set(commands()) == read | changes | asks_no_node | others
 
 
