@@ -112,6 +112,22 @@ async def test_a_move_is_shown_within_a_second(window: Open, fleet: Fleet):
     assert page.complaints == []
 
 
+async def test_a_drain_is_followed_to_its_end_and_says_who_ordered_it(window: Open, fleet: Fleet):
+    page = await window(fleet.nodes.urls[0])
+    await live(page)
+    await fleet.operator.drain_executor(NAMESPACE, "executor-4", reason="new kernel")
+    await sees(page, "document.querySelector('#drains .badge')?.textContent === 'drained'")
+    (drain,) = (await fleet.get(f"{NS}/drains"))["drains"]
+    told = await text(page, "#drains li")
+    assert "executor executor-4" in told
+    assert f"0 shards left, {drain['shards_moved']} moved" in told
+    assert "new kernel" in told
+    assert drain["by"] in told
+    await fleet.operator.undrain_executor(NAMESPACE, "executor-4")
+    await page.page.wait_for_selector("#drains-none:not([hidden])")
+    assert page.complaints == []
+
+
 async def test_the_past_outlives_a_reload(window: Open, fleet: Fleet):
     await asyncio.sleep(6.0)  # a point is taken every five seconds
     page = await window(fleet.nodes.urls[2])

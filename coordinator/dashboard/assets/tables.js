@@ -147,6 +147,8 @@ export function showDrains(drains) {
       : "";
     say(progress, `${count(drain.shards_left, "shard")} left, ${whole(drain.shards_moved)} moved${blocked}`);
     say(why, `since ${clock(new Date(drain.since))} by ${drain.by || "nobody known"}` +
+      `${drain.finished_at ? `, done at ${clock(new Date(drain.finished_at))}` : ""}` +
+      `${drain.until ? `, ends by itself at ${clock(new Date(drain.until))}` : ""}` +
       `${drain.reason ? ` — ${drain.reason}` : ""}`);
   });
 }
