@@ -168,7 +168,7 @@ class Story:
         stage.scene.tell(f"writes work again after {findings.failover_s:.2f} s")
         await asyncio.sleep(self._left_s(WATCH_S))
         await stage.fleet.nodes.start(leader)
-        findings.rejoin_s = await stage.fleet.nodes.ready([leader], max(0.1, self._left_s(10.0)))
+        findings.rejoin_s = await stage.fleet.nodes.ready([leader], max(0.1, self._left_s(20.0)))
         stage.scene.tell(f"{leader} came back empty and is caught up")
 
     async def _kill_executor(self) -> None:

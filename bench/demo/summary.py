@@ -77,7 +77,8 @@ def summarise(
     told = judge(lookups, by_key, findings.crashes, findings.outages)
     before, after = findings.before, findings.after
     moved = why.moves_of(tenures, 0.0, findings.asked_at or float("inf"))
-    dark = why.unexplained(moved, findings.inspected)
+    # A run that did not get so far has asked nothing, and says why it did not.
+    dark = [] if findings.asked_at is None else why.unexplained(moved, findings.inspected)
     example = _example(findings)
     balancing = ledger.moves(tenures, findings.balancing_from, findings.drain_from or float("inf"))
     summary = Summary(
@@ -94,7 +95,7 @@ def summarise(
             for outage, crash in zip(findings.outages, findings.crashes, strict=False)
         ),
         moves_total=len(moved),
-        moves_explained=len(moved) - len(dark),
+        moves_explained=0 if findings.asked_at is None else len(moved) - len(dark),
         example_shard="" if example is None else example.key,
         example_why="" if example is None else example.why_here,
         lookups=told.lookups,
@@ -117,6 +118,7 @@ def summarise(
     summary.faults = [
         *_faults(summary, told),
         *(_overlap(one) for one in overlaps[:3]),
+        *([f"{len(dark)} of {len(moved)} moves are not explained"] if dark else []),
         *(f"nothing says why {one.key} went from {one.source} to {one.target}" for one in dark[:3]),
     ]
     summary.ok = not summary.faults
@@ -162,8 +164,6 @@ def _faults(summary: Summary, told: Verdict) -> list[str]:
         found.append("the loss of the leader was not survived")
     if summary.crash_recovery_s is None or summary.crash_recovery_s == float("inf"):
         found.append("the killed executor's shards were not all run again")
-    if summary.moves_explained < summary.moves_total:
-        found.append(f"{summary.moves_explained} of {summary.moves_total} moves are explained")
     return found
 
 

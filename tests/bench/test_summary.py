@@ -72,7 +72,7 @@ def test_a_run_in_which_nothing_was_lost_is_good_and_has_every_promised_key():
         ({"drains_started": 0, "drains_completed": 0}, "0 of 0 drains completed"),
         ({"failover_s": None}, "the loss of the leader was not survived"),
         ({"crashes": []}, "the killed executor's shards were not all run again"),
-        ({"inspected": {}}, "0 of 1 moves are explained"),
+        ({"inspected": {}}, "1 of 1 moves are not explained"),
         ({"inspected": {}}, "nothing says why k went from executor-1 to executor-2"),
     ],
 )
@@ -80,6 +80,12 @@ def test_what_did_not_come_to_its_end_is_a_fault(changes, said):
     told = summary(findings(**changes))
     assert said in told.faults
     assert not told.ok
+
+
+def test_a_run_that_ended_early_asked_nothing_and_complains_of_nothing_else():
+    told = summary(findings(failover_s=None, asked_at=None, inspected={}))
+    assert told.faults == ["the loss of the leader was not survived"]
+    assert (told.moves_total, told.moves_explained) == (1, 0)
 
 
 def test_a_lost_look_up_an_overlap_or_no_look_up_at_all_is_a_fault():
