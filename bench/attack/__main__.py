@@ -8,6 +8,7 @@ bars hold.
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
@@ -102,7 +103,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row
             fleet.notes.take()
             await asyncio.sleep(QUIET_S)
             after, in_the_end = fleet.notes.take(), look(pid)
-            lost = await fleet.lost()
+            lost, waiting = await fleet.lost(), await waiters(url)
             is_same = await fleet.owners() == owners
             still_leads = await nodes.leader() == name
         finally:
@@ -117,6 +118,9 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row
         Row("memory_most", top.rss_mb, "MB"),
         Row("memory_after", in_the_end.rss_mb, "MB"),
         Row("files_most", max(sight.files for sight in seen), "descriptors"),
+        Row("files_before", at_rest.files, "descriptors"),
+        Row("files_after", in_the_end.files, "descriptors"),
+        Row("waiters_after", waiting, "long polls"),
         Row("recovery", -1.0 if recovered_s is None else recovered_s, "s"),
     ]
     p99_ms = percentile(sorted(during.waited_s), 0.99) * 1e3
@@ -140,6 +144,8 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row
         "memory_bound_mb": MEMORY_MAX_MB,
         "recovered_s": recovered_s,
         "attackers": became,
+        "cores": os.cpu_count(),
+        "load_average": round(os.getloadavg()[0], 1),
         "failed": failed,
     }
     return rows, summary
