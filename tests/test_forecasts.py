@@ -1,11 +1,14 @@
 """How evenly the load lies, looked at beside everything else, and once for all who ask."""
 
 import asyncio
+import sys
 from dataclasses import dataclass
+
+import pytest
 
 from coordinator.core import commands as c
 from coordinator.core.controller.facts import balance_facts
-from coordinator.forecasts import FEW, FRESH_S, Forecasts
+from coordinator.forecasts import FEW, FRESH_S, SWITCH_S, Forecasts
 from tests.core.builders import AT_MS, NS, applied, start
 from tests.core.test_controller_passes import NOW, Large
 
@@ -65,3 +68,13 @@ async def test_an_order_that_came_meanwhile_shows() -> None:
     await asyncio.sleep(0)
     applied(large.state, c.PauseBalancer(namespace=NS, reason="", by="", at_ms=0))
     assert (await asking).skipped == "paused"
+
+
+async def test_beside_a_calculation_the_loop_has_the_interpreter_back_at_once() -> None:
+    forecasts = Forecasts(Clock())
+    usual_s = sys.getswitchinterval()
+    assert await forecasts.beside(sys.getswitchinterval) == pytest.approx(SWITCH_S)
+    assert sys.getswitchinterval() == usual_s
+    with pytest.raises(ZeroDivisionError):
+        await forecasts.beside(lambda: 1 / 0)
+    assert sys.getswitchinterval() == usual_s
