@@ -14,7 +14,7 @@ from client.testing import LocalCluster
 from tests.metrics.test_alerts import promtool
 from tests.system.recording import Recording
 
-pytestmark = [promtool, pytest.mark.slow]
+pytestmark = [promtool, pytest.mark.slow, pytest.mark.timeout(300)]
 
 CALM: dict[str, object] = {"lease_ttl_s": 60, "heartbeat_interval_s": 20}
 

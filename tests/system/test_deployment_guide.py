@@ -16,7 +16,7 @@ from bench.cluster import Nodes
 from bench.processes import Processes, free_ports
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "configs" / "DEPLOYMENT.md").read_text()
 
@@ -37,8 +37,13 @@ async def typed(text: str, folder: Path, **environ: str) -> str:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(50):
-        output, errors = await ran.communicate()
+    try:
+        async with asyncio.timeout(120):  # each command is a program of its own
+            output, errors = await ran.communicate()
+    finally:
+        if ran.returncode is None:
+            ran.kill()
+            await ran.wait()
     assert ran.returncode == 0, errors.decode()
     return output.decode()
 
