@@ -52,6 +52,13 @@ class BeatAnswer(NamedTuple):
     not_renewed: tuple[str, ...]
 
 
+class Confirmed(NamedTuple):
+    """Which lead a quorum confirmed; it may be over by the time it is used."""
+
+    controller: Controller
+    term: int
+
+
 class Leadership:
     """The leader's word on questions that no other node may answer; NotLeader elsewhere."""
 
@@ -77,15 +84,20 @@ class Leadership:
         state = self._replica.state.namespaces.get(namespace)
         return None if state is None else (state, controller.mind(state, self._clock.monotonic()))
 
-    async def heartbeat(self, namespace: str, beat: Beat) -> BeatAnswer | Refused:
+    async def confirmed(self) -> Confirmed:
+        """A quorum's word, given after this was asked for, that this node leads."""
+        controller = self._loop.current()
+        return Confirmed(controller, await self._replica.consensus.confirm_leadership())
+
+    async def heartbeat(
+        self, namespace: str, beat: Beat, confirmed: Confirmed
+    ) -> BeatAnswer | Refused:
         """Acknowledge a heartbeat, or say why not.
 
         A quorum has confirmed this leader after the heartbeat arrived, and whatever the heartbeat
         changes is committed, before it is answered.
         """
-        controller = self._loop.current()
-        term = await self._replica.consensus.confirm_leadership()
-        answer = await self._acknowledge(controller, namespace, beat, term)
+        answer = await self._acknowledge(confirmed.controller, namespace, beat, confirmed.term)
         outcome = answer.reason if isinstance(answer, Refused) else "ok"
         self.heartbeats_total[outcome] = self.heartbeats_total.get(outcome, 0) + 1
         return answer

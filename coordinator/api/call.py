@@ -5,7 +5,7 @@ what any route does.
 """
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
@@ -89,6 +89,10 @@ class Desk:
         return self._status
 
 
+Decode = Callable[[web.Request, bytes], Body]
+"""Makes the record of a body, or refuses."""
+
+
 @dataclass(slots=True)
 class Call(Generic[Body]):
     """A request whose route is known and whose body is read."""
@@ -103,8 +107,15 @@ class Call(Generic[Body]):
     """Whether the caller wants msgpack where the route offers it."""
     caller: Caller = ANYBODY
     """Who asks."""
+    decode: Decode[Body] | None = None
 
     # -- what was asked ------------------------------------------------------------------
+
+    def late_body(self) -> Body:
+        """The record of a body that is read late."""
+        if self.decode is None:
+            raise TypeError("this route has no body")
+        return self.decode(self.request, self.payload)
 
     @property
     def query(self) -> Any:

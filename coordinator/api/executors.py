@@ -35,10 +35,15 @@ square is no number, and then no question about the whole namespace could be ans
 
 
 async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
-    """Renew the lease; answered only after a quorum confirmed the leader."""
-    desk, body = call.desk, call.body
+    """Renew the lease; answered only after a quorum confirmed the leader.
+
+    The body is decoded after that: the records of all who wait for the same quorum would push each
+    other out of the processor's caches, and its first use would be as slow as to decode it.
+    """
+    desk, name = call.desk, call.namespace_name
     received_at = desk.clock.monotonic()
-    name = call.namespace_name
+    confirmed = await desk.leader.confirmed()
+    body = call.late_body()
     _check_limits(call, body)
     beat = Beat(
         executor=call.executor,
@@ -54,7 +59,7 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         received_at=received_at,
         at_ms=desk.clock.wall_ms(),
     )
-    answer = await desk.leader.heartbeat(name, beat)
+    answer = await desk.leader.heartbeat(name, beat, confirmed)
     if isinstance(answer, Refused):
         raise refused(answer)
     return call.answer(

@@ -96,6 +96,8 @@ class Route:
     content_type: str = JSON
     takes_s: float = 0.0
     """How much longer than others an answer may take: who hands it on waits for it."""
+    is_read_late: bool = False
+    """Its handler asks for the record of its body when it needs it, and may wait before."""
     is_narrowed: bool = False
     """Without a namespace in its path: it shows of all namespaces only those that the caller may
     see. Other such routes are for callers without that limit."""

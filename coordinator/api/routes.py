@@ -46,6 +46,7 @@ _BUSIEST: Final = (
         audience="executor",
         right=Right.REPORT,
         summary="Renew a lease and report load.",
+        is_read_late=True,
         leader=Leader.MUST,
         body=HeartbeatRequest,
         body_bytes_max=HEARTBEAT_BYTES,

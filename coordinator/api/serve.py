@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from coordinator import logs
-from coordinator.api.call import Call, Desk
+from coordinator.api.call import Call, Decode, Desk
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.forward import HOP_HEADER
 from coordinator.api.guarded import guarded
@@ -94,10 +94,8 @@ class Server:
         known = {parameter.name: parameter for parameter in route.parameters}
         door, leader = self._desk.door, self._desk.leader
         handler = guarded(route, door)
-        from_json: _FromJson | None = msgspec.json.Decoder(route.body) if route.body else None
-        from_msgpack: _FromMsgpack | None = (
-            msgspec.msgpack.Decoder(route.body) if route.body and route.has_msgpack else None
-        )
+        decode = _decoder(route)
+        decode_now = None if route.is_read_late else decode
 
         async def serve(request: web.Request, path: Mapping[str, str]) -> web.StreamResponse:
             caller = door.admit(request, path, route)
@@ -118,11 +116,9 @@ class Server:
                     return passed
             if wants_proof:
                 await self._desk.replica.consensus.confirm_leadership()
-            body = None
-            if from_json is not None:
-                body = _decoded(request, route, payload, from_json, from_msgpack)
+            body = decode_now(request, payload) if decode_now else None
             is_msgpack = route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, "")
-            call = Call(self._desk, request, path, body, payload, is_msgpack, caller)
+            call = Call(self._desk, request, path, body, payload, is_msgpack, caller, decode)
             try:
                 return await handler(call)
             except Refusal as refusal:
@@ -316,6 +312,17 @@ def _check_query(request: web.Request, known: Mapping[str, Parameter]) -> None:
         errors = [FieldError("query", "names a parameter twice")]
     if errors:
         raise Refusal("invalid", f"{errors[0].path}: {errors[0].message}", errors=tuple(errors))
+
+
+def _decoder(route: Route) -> Decode[Any] | None:
+    """What makes the route's record of a body; None for a route without one."""
+    if route.body is None:
+        return None
+    from_json: _FromJson = msgspec.json.Decoder(route.body)
+    from_msgpack: _FromMsgpack | None = (
+        msgspec.msgpack.Decoder(route.body) if route.has_msgpack else None
+    )
+    return lambda request, payload: _decoded(request, route, payload, from_json, from_msgpack)
 
 
 def _decoded(
