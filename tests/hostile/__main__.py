@@ -34,6 +34,11 @@ def play(sequences: int, first_seed: int, *, steps: int = STEPS) -> None:
     )
 
 
+def _progress(sequences: int) -> None:
+    if sequences % 100 == 0:
+        sys.stderr.write(f"{sequences} sequences\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--sequences", type=int, default=2000, help="of some 30 steps (2000)")
@@ -43,7 +48,7 @@ def main() -> int:
     began = time.monotonic()
     failed = ""
     with World() as world:
-        Machine.world = world
+        Machine.world, Machine.played = world, _progress
         try:
             play(arguments.sequences, arguments.seed)
         except AssertionError as fault:

@@ -82,6 +82,8 @@ class Machine(RuleBasedStateMachine):
 
     world: ClassVar[World]
     ran: ClassVar[Counter[str]] = Counter()
+    played: ClassVar[Callable[[int], None]] = staticmethod(lambda _: None)
+    """Told how many sequences are over."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,6 +103,7 @@ class Machine(RuleBasedStateMachine):
         if self.path:
             self.world.forget(self.path)
         self.ran["sequences"] += 1
+        type(self).played(self.ran["sequences"])
 
     # -- asking ------------------------------------------------------------------------------
 
