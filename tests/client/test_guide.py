@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import re
+import shlex
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 import client
 from client import Executor, LeaseState, Misdirected, Owner, Router
 from client.testing import LocalCluster
+from tests.client import cli_run
 from tests.client.conftest import node_fixture
 
 PAGE = (Path(client.__file__).parent / "GUIDE.md").read_text()
@@ -204,29 +205,18 @@ async def test_a_router_of_today_hashes_until_there_is_a_table(tmp_path):
 
 
 @node_fixture()
-async def shell(cluster, tmp_path):
-    """Runs a block as a user does, with `shardctl` in the path."""
+async def shell(cluster):
+    """Runs a block line by line, as a shell reads it; what it printed."""
 
     async def run(name):
-        folder = tmp_path / "bin"
-        folder.mkdir(exist_ok=True)
-        (folder / "shardctl").write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" -m client.cli.main "$@"\n'
-        )
-        (folder / "shardctl").chmod(0o755)
-        process = await asyncio.create_subprocess_exec(
-            *("/bin/bash", "-euo", "pipefail", "-c", SHELL[name]),
-            env={
-                **os.environ,
-                "API": cluster.endpoints[0],
-                "PATH": f"{folder}:{os.environ['PATH']}",
-            },
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-        output, _ = await process.communicate()
-        assert process.returncode == 0, output.decode()
-        return output.decode()
+        printed = ""
+        for line in SHELL[name].replace("$API", cluster.endpoints[0]).splitlines():
+            command, *words = shlex.split(line, comments=True)
+            assert command == "shardctl"
+            done = await asyncio.to_thread(cli_run.run, *words)
+            assert done.status == 0, done.err
+            printed += done.out
+        return printed
 
     yield run
 
