@@ -106,7 +106,7 @@ class Caller(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer + data if self._buffer else data
         head = buffer.find(b"\r\n\r\n")
-        if head < 0 or len(buffer) < head + 4 + length_of(buffer, head):
+        if head < 0 or not _is_whole(buffer, head):
             self._buffer = buffer
             return
         self._buffer = b""
@@ -132,6 +132,12 @@ class Caller(asyncio.Protocol):
             self._run.example = self._run.example or f"the connection ended: {exc}"
         if not self.over.done():
             self.over.set_result(None)
+
+
+def _is_whole(buffer: bytes, head: int) -> bool:
+    if buffer.find(b"\r\nTransfer-Encoding: chunked\r\n", 0, head + 2) >= 0:
+        return buffer.endswith(b"\r\n0\r\n\r\n")  # etcd's gateway tells of streams in pieces
+    return len(buffer) >= head + 4 + length_of(buffer, head)
 
 
 def length_of(buffer: bytes, head: int) -> int:

@@ -75,5 +75,10 @@ def put(key: str, value: object) -> Request:
     return Request("POST", "/v3/kv/put", json.dumps(body).encode())
 
 
+def keep_alive(lease: int) -> Request:
+    """One more life of a lease."""
+    return Request("POST", "/v3/lease/keepalive", json.dumps({"ID": str(lease)}).encode())
+
+
 def _coded(data: bytes) -> str:
     return base64.b64encode(data).decode()

@@ -1,11 +1,11 @@
 """Heartbeats with 100 loads beside etcd and Redis doing the same job the do-it-yourself way.
 
 `python -m bench.peers [--json] [--seconds N] [--rounds N]`. Three nodes of ours, three of Debian's
-etcd (a lease kept alive, and the loads put under it, by gRPC) and one Redis (a key that expires and
-a hash of loads), each with 64 executors that beat as often as they are answered. What is compared
-is beats per second of all the servers' processor time, round by round; the drivers' is not counted.
-A peer that is not installed is skipped with the reason. Exit status 0 only when etcd's is reached
-three times over.
+etcd (a lease kept alive, and the loads put: through its JSON gateway by the driver that asks ours,
+and by gRPC) and one Redis (a key that expires and a hash of loads), each with 64 executors that
+beat as often as they are answered. What is compared is beats per second of all the servers'
+processor time, round by round; the drivers' is not counted. A peer that is not installed is skipped
+with the reason. Exit status 0 only when etcd's gateway is reached three times over.
 
 What an answer means: ours, that a majority confirmed the leader after the beat came, with the loads
 in the leader's memory (they go through the log once a minute); etcd's, that the loads are synced to
@@ -28,6 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final, Literal
 
+import aiohttp
 import msgspec
 
 from bench.api import target
@@ -36,12 +37,13 @@ from bench.api.driver import FIRST_SEQUENCE, Drive
 from bench.cluster import Nodes
 from bench.consensus import etcd
 from bench.cpu import cpu_s
-from bench.peers.driver import Keep, Kept
+from bench.peers.driver import TTL_S, Keep, Kept, report
 from bench.processes import Processes, free_ports
 from bench.rows import Bar, Row, higher_is_better, missed, progress, publish
 
 OURS: Final = "heartbeats_per_core_s"
-BARS: Final = (Bar(f"{OURS}_etcd", 3.0),)
+BARS: Final = (Bar(f"{OURS}_etcd_http", 3.0),)
+"""HTTP on both sides, by one driver. Its gRPC is shown and not judged: ours is HTTP only."""
 SLACK_S: Final = 30.0
 READY_S: Final = 20.0
 LOOK_S: Final = 0.05
@@ -54,10 +56,10 @@ def lacks() -> dict[str, str]:
     """The peers that cannot be measured here, and why."""
     found = {}
     why = etcd.lack()
-    if why is None and importlib.util.find_spec("grpc") is None:
-        why = "grpcio is not installed (extra `bench`)"
     if why is not None:
-        found["etcd"] = why
+        found["etcd_http"] = found["etcd_grpc"] = why
+    elif importlib.util.find_spec("grpc") is None:
+        found["etcd_grpc"] = "grpcio is not installed (extra `bench`)"
     if shutil.which("redis-server") is None:
         found["redis"] = "redis-server is not installed (Debian: redis-server)"
     return found
@@ -95,6 +97,31 @@ async def of_etcd(folder: Path) -> AsyncIterator[Measure]:
     async with Processes(folder) as processes:
         url = await etcd.start(folder, processes)
         yield _kept(folder, processes, "etcd", url)
+
+
+@asynccontextmanager
+async def of_etcd_by_http(folder: Path) -> AsyncIterator[Measure]:
+    """The same through its JSON gateway, by the driver that asks ours: two requests a beat."""
+    async with Processes(folder) as processes:
+        url = await etcd.start(folder, processes)
+        pids = [process.pid for process in processes.running.values()]
+        fleet = target.USUAL
+        async with aiohttp.ClientSession() as session:
+            for number in range(1, fleet.executors + 1):
+                lease = {"TTL": str(TTL_S), "ID": str(number)}
+                async with session.post(f"{url}/v3/lease/grant", json=lease) as answer:
+                    answer.raise_for_status()
+        beats = [
+            [etcd.keep_alive(number), etcd.put(f"/executors/{number}", report(fleet.loads, number))]
+            for number in range(1, fleet.executors + 1)
+        ]
+
+        async def measure(seconds: float) -> tuple[int, float]:
+            before_s = cpu_s(pids)
+            found = await driven(folder, processes, Drive(url, beats, seconds, warm_up_s=0.0))
+            return found.answers // 2, cpu_s(pids) - before_s
+
+        yield measure
 
 
 @asynccontextmanager
@@ -147,7 +174,12 @@ def _kept(
 
 
 System = Callable[[Path], AbstractAsyncContextManager[Measure]]
-SYSTEMS: Final[dict[str, System]] = {"ours": ours, "etcd": of_etcd, "redis": of_redis}
+SYSTEMS: Final[dict[str, System]] = {
+    "ours": ours,
+    "etcd_http": of_etcd_by_http,
+    "etcd_grpc": of_etcd,
+    "redis": of_redis,
+}
 
 
 async def run(folder: Path, seconds: float, rounds: int) -> dict[str, list[float]]:
@@ -163,7 +195,7 @@ async def run(folder: Path, seconds: float, rounds: int) -> dict[str, list[float
                 beats, spent_s = await measure(seconds)
             found.setdefault(name, []).append(beats / spent_s)
             progress(
-                f"round {number + 1}  {name:6} {beats / seconds:8,.0f} beats/s"
+                f"round {number + 1}  {name:9} {beats / seconds:8,.0f} beats/s"
                 f"  {beats / spent_s:8,.0f} per core second of all its processes"
             )
     return found
@@ -186,9 +218,10 @@ def rows_of(found: dict[str, list[float]], names: dict[str, str]) -> list[Row]:
 def names() -> dict[str, str]:
     """The peers with their versions and with what an answer of theirs is worth."""
     found = {}
-    if "etcd" not in lacks():
-        told = _version(["etcd", "--version"])
-        found["etcd"] = f"etcd {etcd.version_of(told)}, three nodes, synced to disk, gRPC"
+    if etcd.lack() is None:
+        told = f"etcd {etcd.version_of(_version(['etcd', '--version']))}, three nodes"
+        found["etcd_http"] = f"{told}, synced to disk, v3 JSON gateway"
+        found["etcd_grpc"] = f"{told}, synced to disk, gRPC"
     if "redis" not in lacks():
         told = _version(["redis-server", "--version"]).partition("v=")[2].split(" ", 1)[0]
         found["redis"] = f"Redis {told}, one process, nothing kept"
@@ -213,7 +246,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="shard-coordinator-bench-") as folder:
         found = asyncio.run(run(Path(folder), max(0.5, args.seconds), max(1, args.rounds)))
     rows = rows_of(found, names())
-    faults = missed(rows, [] if "etcd" in skipped else BARS)
+    faults = missed(rows, [] if "etcd_http" in skipped else BARS)
     summary: dict[str, object] = {
         "ok": not faults,
         "executors": target.USUAL.executors,

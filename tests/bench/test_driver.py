@@ -80,3 +80,24 @@ async def test_an_answer_in_pieces_is_one_answer():
         await server.close()
     assert driven.failed == 0
     assert driven.answers > 1
+
+
+async def test_an_answer_in_chunks_is_one_answer():
+    async def streamed(request):
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        await response.write(b"abc")
+        await response.write_eof(b"def")
+        return response
+
+    app = web.Application()
+    app.router.add_get("/", streamed)
+    server = TestServer(app)
+    await server.start_server()
+    try:
+        driven = await drive(task(str(server.make_url("")), [[Request("GET", "/")]]))
+    finally:
+        await server.close()
+    assert driven.failed == 0
+    assert driven.answers > 1

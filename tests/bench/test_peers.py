@@ -24,8 +24,8 @@ def test_a_report_has_as_many_loads_as_wanted_and_other_ones_each_time():
 
 
 def test_ratios_are_taken_round_by_round():
-    found = {"ours": [300.0, 100.0, 310.0], "etcd": [100.0, 30.0, 100.0]}
-    (row,) = rows_of(found, {"etcd": "etcd x"})
+    found = {"ours": [300.0, 100.0, 310.0], "etcd_http": [100.0, 30.0, 100.0]}
+    (row,) = rows_of(found, {"etcd_http": "etcd x"})
     assert (row.value, row.peer_value, row.peer) == (300.0, 100.0, "etcd x")
     assert math.isclose(row.ratio or 0.0, 3.1)
     assert missed([row], BARS) == []
