@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import inf
 
 from coordinator.core.controller import Mind
-from coordinator.core.controller.fleet import Fleet, see
+from coordinator.core.controller.fleet import Fleet, see, shares_of
 from coordinator.core.controller.outage import is_silent
 from coordinator.core.controller.poison import parked_for_poison, suspected_of_poison
 from coordinator.core.controller.strays import strays
 from coordinator.core.controller.tempo import unowned_count
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.planner import BlockedReason, fleet_figures
+from coordinator.core.planner import BlockedReason
 from coordinator.core.planner.whatif import needed
 from coordinator.core.types import ShardState
 from coordinator.metrics.families import Families
@@ -109,7 +109,8 @@ def _add_balance(
     families: Families, name: str, namespace: NamespaceState, mind: Mind, fleet: Fleet
 ) -> None:
     """How even the fleet is, how even it could be, and what stands in the way."""
-    figures = fleet_figures(fleet.loads, {seat.executor: seat.capacity for seat in fleet.seats})
+    shares = shares_of(fleet)
+    figures = shares.figures
     families.put("fleet_load_max", figures.hottest_utilisation, name)
     families.put("fleet_load_mean", figures.mean, name)
     families.put("fleet_load_min", figures.coldest_utilisation, name)
@@ -132,7 +133,7 @@ def _add_balance(
         families.put_each("balance_blocked", {one: one is blocked for one in BlockedReason}, name)
     mark = namespace.info.policy.balancer.high_mark
     if mark is not None:
-        rooms = [seat.capacity for seat in fleet.seats if seat.is_open]
+        rooms = list(shares.open_rooms.values())
         executors = needed(figures.total, heaviest, rooms, mark)
         if executors is not None:
             families.put("executors_needed", executors, name)

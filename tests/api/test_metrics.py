@@ -3,6 +3,7 @@
 import asyncio
 import math
 import subprocess
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parsed
@@ -83,6 +84,39 @@ async def test_each_executor_is_told_with_its_load_and_the_silent_one_is_unknown
     assert of(told, "executor_load", **mine) is None
     assert of(told, "executors_silent", namespace=name) == 3
     assert of(told, "heartbeat_age_max_seconds", namespace=name) >= 30.0
+
+
+async def test_the_fleets_figures_are_those_that_the_balance_shows(api: Caller):
+    """A drained executor is no cold one, or every drain looked like a fleet out of level."""
+    ns = await api.namespace(balancer={"mode": "off"})
+    name = ns.rpartition("/")[2]
+    await api.join(ns, "e1", "e2", "e3")
+    held: dict[str, dict[str, Any]] = {}
+    for key in "abcd":
+        one = await api.owner(ns, key)
+        mine = held.setdefault(one["executor"], {})
+        mine[key] = {"epoch": one["epoch"], "load": 0.1 * (1 + len(mine))}
+    (empty,) = {"e1", "e2", "e3"} - held.keys() or {"e3"}
+    for executor, shards in held.items():
+        if executor != empty:
+            await asyncio.sleep(0.02)
+            assert (await api.beat(ns, executor, 2, shards=shards)).status == 200
+    await api.post(f"{ns}/executors/{empty}/drain", {"reason": "kernel", "force": True})
+
+    async def is_drained() -> bool:
+        await api.release(ns, empty)
+        return (await api.get(f"{ns}/executors/{empty}")).body["status"] == "drained"
+
+    await until(is_drained)
+    shown, told = (await api.get(f"{ns}/balance")).body, await scraped(api)
+    for metric, field in (
+        ("fleet_load_max", "hottest"),
+        ("fleet_load_mean", "mean"),
+        ("fleet_load_min", "coldest"),
+        ("fleet_load_spread_ratio", "spread"),
+    ):
+        assert of(told, metric, namespace=name) == pytest.approx(shown[field]), metric
+    assert shown["coldest"] > 0.0
 
 
 async def test_capacity_is_told_where_a_mark_is_set(api: Caller):
