@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from coordinator.descriptors import raise_limit
 from coordinator.garbage import spare_the_loop
 from coordinator.logs import REPEATS, set_up_logs
 from coordinator.node import Node, StartError
@@ -48,6 +49,7 @@ async def run(start: Start) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     notifier = Notifier(os.environ)
+    raise_limit(start.settings.limits.connections)
     try:
         node = Node(start.settings, bootstrap=start.bootstrap, former_id=start.former_id)
         set_up_logs(start.settings.log.level, start.settings.log.format, partial(_in, node))

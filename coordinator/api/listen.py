@@ -16,6 +16,7 @@ from aiohttp import web
 from coordinator.api.addresses import network_of
 from coordinator.api.conversation import Conversation
 from coordinator.api.shelf import Plain
+from coordinator.descriptors import room_for
 from coordinator.settings import LimitSettings
 
 BACKLOG: Final = 1024
@@ -51,6 +52,7 @@ class Listener:
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Bind and serve; raises `OSError` when the address cannot be bound."""
+        self._room = room_for(self._limits.connections)
         await self._runner.setup()
         server = self._runner.server
         if self._front is not None and server is not None:
@@ -121,7 +123,7 @@ class Listener:
         origin = network_of(peer[0] if isinstance(peer, tuple) else "")
         if self._by_origin[origin] >= self._limits.connections_per_address:
             return False
-        if self.count >= self._limits.connections:
+        if self.count >= self._room:
             oldest = next(iter(self._silent), None)
             if oldest is None:
                 return False

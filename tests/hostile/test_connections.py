@@ -163,6 +163,7 @@ async def test_what_is_no_http_is_refused_in_our_words_and_leaves_no_line_in_the
 ):
     caplog.set_level(logging.INFO)
     async with listening() as (_, port), crowd() as callers:
+        caplog.clear()
         for junk in (
             b"\x16\x03\x01\r\n\r\n",
             b"GET / HTTP/1.1\r\nfor\tged: x\r\n\r\n",
