@@ -64,7 +64,7 @@ class Executors:
         self._leader = self._nodes.api[await self._nodes.leader()]
         for first in range(0, len(self.members), CONNECTIONS):
             some = self.members[first : first + CONNECTIONS]
-            await asyncio.gather(*[self._beat(one, is_joining=True) for one in some])
+            await asyncio.gather(*[self._beat(one) for one in some])
 
     def begin(self) -> None:
         """Everybody's heartbeats from now on."""
@@ -103,13 +103,14 @@ class Executors:
                 if not member.is_silent:
                     await self._beat(member)
 
-    async def _beat(self, member: Member, *, is_joining: bool = False) -> None:
+    async def _beat(self, member: Member) -> None:
+        """One heartbeat; whoever was never let in asks for that again."""
         member.sequence += 1
         body = msgspec.json.encode(
             {
                 "incarnation": member.name,
                 "sequence": member.sequence,
-                "joining": is_joining,
+                "joining": member.acknowledged_at == 0.0,
                 "shards": member.shards,
             }
         )
