@@ -40,8 +40,6 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
         if record is None or incarnation not in (record.incarnation, record.predecessor):
             mind.forget_executor(executor, incarnation)
             continue
-        if record.ending is not None:
-            continue
         if incarnation == record.incarnation and record.predecessor is not None:
             continue
         # The first of them, as many as one step may find homes for; the others are still expired.
