@@ -5,6 +5,7 @@ a steady stream. Must not know what is measured.
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from bench.cluster import Nodes
 CONNECTIONS: Final = 16
 ASK_S: Final = 30.0
 OK: Final = 200
+CLOSED: Final = 409
 
 
 class _Assignment(msgspec.Struct, frozen=True):
@@ -34,11 +36,22 @@ class Member:
     """One executor."""
 
     name: str
+    life: int = 1
     sequence: int = 0
     shards: dict[str, dict[str, Any]] = field(default_factory=dict)
     acknowledged_at: float = 0.0
     """When its last acknowledged heartbeat was sent, on the machine's monotonic clock."""
     is_silent: bool = False
+
+    @property
+    def incarnation(self) -> str:
+        """Of its present life."""
+        return f"{self.name}-{self.life}"
+
+    def begin_anew(self) -> None:
+        """Its lease was lost: what it held is not its any more."""
+        self.life += 1
+        self.sequence, self.shards, self.acknowledged_at = 0, {}, 0.0
 
 
 class Executors:
@@ -84,7 +97,7 @@ class Executors:
     async def read_sets(self) -> int:
         """What each is to hold; it reports a load for each shard from then on. How many in all."""
         for member in self.members:
-            url = f"{self._url(member)}/assignments?incarnation={member.name}"
+            url = f"{self._url(member)}/assignments?incarnation={member.incarnation}"
             async with self._asking().get(url) as answer:
                 found = msgspec.json.decode(await answer.read(), type=_Assignments)
             member.shards = {
@@ -108,7 +121,7 @@ class Executors:
         member.sequence += 1
         body = msgspec.json.encode(
             {
-                "incarnation": member.name,
+                "incarnation": member.incarnation,
                 "sequence": member.sequence,
                 "joining": member.acknowledged_at == 0.0,
                 "shards": member.shards,
@@ -122,10 +135,13 @@ class Executors:
                 if answer.status == OK:
                     member.acknowledged_at = sent_at
                     return
+                if answer.status == CLOSED:
+                    member.begin_anew()
         except (aiohttp.ClientError, TimeoutError):
             pass
         self.refused += 1
-        self._leader = self._nodes.api[await self._nodes.leader()]
+        with contextlib.suppress(TimeoutError):
+            self._leader = self._nodes.api[await self._nodes.leader()]
 
     def _url(self, member: Member) -> str:
         return f"{self._leader}/v1/namespaces/{self._namespace}/executors/{member.name}"
