@@ -73,12 +73,16 @@ class TenureRing:
         """All of them, for a snapshot."""
         return tuple(self._kept)
 
-    def owner_at(self, shard: Shard, info: Namespace, at_ms: int) -> Owned:
-        """Who owned a shard, given by its present record, at a time.
+    def of(self, key: str) -> list[Tenure]:
+        """Those of one shard, oldest first.
 
         It takes as long as to look at the whole ring: 2 ms.
         """
-        tenures = [tenure for tenure in self._kept if tenure.key == shard.key]
+        return [tenure for tenure in self._kept if tenure.key == key]
+
+    def owner_at(self, shard: Shard, info: Namespace, at_ms: int) -> Owned:
+        """Who owned a shard, given by its present record, at a time; it takes as long as `of`."""
+        tenures = self.of(shard.key)
         if self.forgotten_ms is None:
             tenures.insert(0, Tenure(shard.key, None, 0, info.created_at_ms))
         elif not tenures:

@@ -6,6 +6,7 @@ from coordinator.core import commands as c
 from coordinator.core.controller import words
 from coordinator.core.controller.explain import EVENTS_MAX, TARGETS_MAX, Explanation, explain
 from coordinator.core.controller.mind import Mind
+from coordinator.core.events import EventKind
 from coordinator.core.planner import BlockedReason, Move, MoveReason, Rule, Stop
 from coordinator.core.types import (
     Cause,
@@ -28,6 +29,10 @@ def mind_of(world: World) -> Mind:
 def told(world: World, key: str) -> Explanation:
     shard = world.space.shards[key]
     return explain(world.space, mind_of(world), shard, world.now, round(world.now * 1000))
+
+
+def owner_of(world: World, key: str) -> str:
+    return world.space.shards[key].executor or ""
 
 
 def calm(executors: int = 3, shards: int = 12) -> World:
@@ -170,6 +175,34 @@ def test_a_lost_executors_shards_say_so() -> None:
     world.members["e1"].die(world.now)
     world.run(30)
     assert "e1 was lost" in told(world, mine[0]).here
+
+
+def test_a_lost_executor_stays_in_the_history_of_its_shards_wherever_they_go_on_to() -> None:
+    world = calm()
+    mine = sorted(world.space.owned("e1"))
+    world.members["e1"].die(world.now)
+    world.run_until(lambda one: not one.space.owned("e1"), 30.0)
+    for key in mine:
+        heir = world.space.shards[key].executor or ""
+        target = next(name for name in ("e2", "e3") if name != heir)
+        world.order(move(key, target))
+        world.run_until(lambda one, key=key, to=target: one.space.shards[key].executor == to, 10.0)
+        (end,) = (one for one in told(world, key).events if one.kind is EventKind.EXECUTOR_LOST)
+        assert (end.shard, end.executor, end.target) == (key, "e1", heir)
+        assert end.detail == "e1 was lost: its lease had run out"
+    other = next(key for key in world.space.shards if key not in mine)
+    assert EventKind.EXECUTOR_LOST not in {one.kind for one in told(world, other).events}
+
+
+def test_an_executor_that_ended_without_a_shard_is_none_of_its_history() -> None:
+    world = calm()
+    source = owner_of(world, "0")
+    target = next(name for name in world.counts if name != source)
+    world.order(move("0", target))
+    world.run_until(lambda one: owner_of(one, "0") == target, 10.0)
+    world.members[source].die(world.now)
+    world.run_until(lambda one: not one.space.owned(source), 30.0)
+    assert EventKind.EXECUTOR_LOST not in {one.kind for one in told(world, "0").events}
 
 
 def test_a_paused_balancer_is_the_reason_why_nothing_moves() -> None:

@@ -5,8 +5,10 @@ executors and no other shard, so it may be asked often. Wording is in `words`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from heapq import nlargest
+from itertools import islice, pairwise
+from operator import attrgetter
 from typing import Final
 
 from coordinator.core.controller import words
@@ -17,6 +19,7 @@ from coordinator.core.controller.mind import Mind
 from coordinator.core.events import Event, EventKind
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Court, Hold, Move, Piece, Rule
+from coordinator.core.tenures import Tenure
 from coordinator.core.types import Cause, Fate, Shard, ShardState
 
 TARGETS_MAX: Final = 8
@@ -58,7 +61,7 @@ def explain(
     namespace: NamespaceState, mind: Mind, shard: Shard, now: float, at_ms: int
 ) -> Explanation:
     """A shard as the leader sees it now."""
-    events = tuple(islice(_events_of(namespace, shard.key), EVENTS_MAX))
+    events = _events_of(namespace, shard.key)
     decision = mind.decisions.of_shard(shard.key)
     move = None if decision is None else _move_of(decision, shard)
     elsewhere: tuple[Elsewhere, ...] = ()
@@ -74,8 +77,33 @@ def explain(
     )
 
 
-def _events_of(namespace: NamespaceState, key: str) -> Iterator[Event]:
-    return (event for event in reversed(list(namespace.events)) if event.shard == key)
+def _events_of(namespace: NamespaceState, key: str) -> tuple[Event, ...]:
+    """Its own events, and the ends of executors that took it from them."""
+    kept = list(namespace.events)
+    found = [event for event in kept if event.shard == key]
+    ends = [event for event in kept if event.kind in words.ENDS]
+    found += _ends_of(namespace.tenures.of(key), ends)
+    return tuple(nlargest(EVENTS_MAX, found, key=attrgetter("id")))
+
+
+def _ends_of(tenures: list[Tenure], ends: list[Event]) -> Iterator[Event]:
+    """Of a shard's owners that ended with it: the end, and whom it came to next.
+
+    Such an event names no shard, as it is about all that the executor had.
+    """
+    for at, (had, then) in enumerate(pairwise(tenures), start=1):
+        if then.executor == had.executor:
+            continue
+        for end in ends:
+            if end.executor == had.executor and had.since_ms <= end.at_ms <= then.since_ms:
+                heir = next((one for one in tenures[at:] if one.executor is not None), then)
+                yield replace(
+                    end,
+                    shard=had.key,
+                    epoch=heir.epoch or None,
+                    target=heir.executor,
+                    detail=words.ENDS[end.kind].format(executor=end.executor),
+                )
 
 
 def _move_of(decision: Decision, shard: Shard) -> Move | None:

@@ -6,6 +6,7 @@ Decides wording only. Must not know how anything comes about; every figure is ha
 from collections.abc import Mapping
 from typing import Final
 
+from coordinator.core.events import EventKind
 from coordinator.core.planner import BlockedReason, Move, MoveReason, Rejection, Rule, Stop
 from coordinator.core.types import Cause, InitialPlacement, Shard
 
@@ -73,6 +74,12 @@ _HERE: Final[Mapping[Cause, str]] = {
     Cause.CLAIM: "it ran here when the cluster had lost its memory, and goes on here",
 }
 
+ENDS: Final[Mapping[EventKind, str]] = {
+    EventKind.EXECUTOR_LOST: "{executor} was lost: its lease had run out",
+    EventKind.EXECUTOR_LEFT: "{executor} left",
+    EventKind.EXECUTOR_CLOSED: "{executor} was evicted",
+}
+"""What took all shards from an executor at once, told of one of them."""
 
 REASON_CHARS_MAX: Final = 120
 """Of an operator's reason, where it is told again with each shard that it moves."""
