@@ -6,6 +6,7 @@ as they are). Exit status 0 only when every bench reached its bars.
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -52,7 +53,10 @@ def run(name: str, arguments: tuple[str, ...]) -> bool:
     ended = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
     if ended.stdout.strip():
         RESULTS.mkdir(exist_ok=True)
-        (RESULTS / f"{name}.jsonl").write_text(ended.stdout, encoding="utf-8")
+        *rows, summary = ended.stdout.splitlines()
+        told = json.dumps({**json.loads(summary), "arguments": " ".join(arguments)})
+        kept = "\n".join([*rows, told, ""])
+        (RESULTS / f"{name}.jsonl").write_text(kept, encoding="utf-8")
     progress(f"== bench.{name} ended with {ended.returncode} in {time.monotonic() - began:.0f} s")
     return ended.returncode == 0
 

@@ -83,7 +83,8 @@ def table(ended: list[Ended]) -> str:
         told = "every bar held" if one.summary.get("ok") else missed(one.summary)
         skipped = "".join(f"; skipped: {why}" for why in one.summary.get("skipped", {}).values())
         load = one.summary.get("load_average", "unknown")
-        lines.append(f"\n`{one.name}`, {at}, load average {load}: {told}{skipped}.")
+        command = f"bench.{one.name} {one.summary.get('arguments', '')}".rstrip()
+        lines.append(f"\n`{command}`, {at}, load average {load}: {told}{skipped}.")
     return "\n".join([*lines, "", f"![Ratios]({PICTURE})", ""])
 
 
