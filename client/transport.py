@@ -154,6 +154,12 @@ class AiohttpTransport:
 
 def _why(error: aiohttp.ClientError) -> str:
     """Why no connection was made, without the noise of the library."""
+    # Before the number: that of TLS faults is of OpenSSL, and 1 would be "Operation not permitted".
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        fault = error.certificate_error
+        return f"its certificate is not trusted: {getattr(fault, 'verify_message', fault)}"
+    if isinstance(error, aiohttp.ClientConnectorSSLError):
+        return f"no TLS: {getattr(error.os_error, 'reason', error.os_error)}"
     number = getattr(error, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
 

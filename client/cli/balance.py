@@ -9,7 +9,7 @@ from client import calls
 from client.cli import output
 from client.cli.namespaces import parsed_policy
 from client.cli.output import Column, Shape, of
-from client.cli.session import Session, command, say
+from client.cli.session import Session, command, note, say
 from client.cli.times import DURATION
 from client.operator_balance import CALCULATION_TIMEOUT_S
 
@@ -160,6 +160,11 @@ async def capacity(session: Session, executors: str | None) -> None:
         return
     session.say_shown(body, "needed", without=("table",))
     session.say_listed(body, CAPACITY, before="\n")
+    if msgspec.json.decode(body).get("high_mark") is None:
+        note(
+            "nothing says how many are enough, as balancer.high_mark is not set: try"
+            f" `shardctl namespace update {session.namespace} --set balancer.high_mark=0.75`"
+        )
 
 
 @command(balance, "history")

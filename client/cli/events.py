@@ -31,10 +31,18 @@ def _filters(function: F) -> F:
         click.option("--until", type=MOMENT, help="Up to then."),
         click.option("--since", type=MOMENT, help="From then on: 22:00, 10m (ago), or ISO."),
         click.option("--orders", is_flag=True, help="Only what somebody ordered."),
-        click.option("--host", "--hostname", "host", help="About this host or who is on it."),
-        click.option("--executor", metavar="ID", help="About this executor."),
+        click.option(
+            "--host", "--hostname", "host", metavar="HOST", help="About this host or who is on it."
+        ),
+        click.option("--executor", metavar="NAME", help="About this executor."),
         click.option("--shard", "--shard-key", "shard", metavar="KEY", help="About this shard."),
-        click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Repeatable."),
+        click.option(
+            "--kind",
+            "kinds",
+            multiple=True,
+            metavar="KIND",
+            help="As the list names it; repeatable.",
+        ),
     ):
         function = option(function)
     return function

@@ -24,7 +24,13 @@ def executor() -> None:
 def _target(function: F) -> F:
     """An executor by name or option, or a host."""
     for option in (
-        click.option("--hostname", metavar="HOST", help="Every executor on a host, also later."),
+        click.option(
+            "--host",
+            "--hostname",
+            "hostname",
+            metavar="HOST",
+            help="Every executor on a host, also later.",
+        ),
         click.option("--executor", "named", metavar="NAME", help="The same as the argument."),
         click.argument("name", required=False),
     ):
@@ -36,12 +42,12 @@ def _one_of(name: str | None, named: str | None, hostname: str | None) -> tuple[
     """The one target that was named, and whether it is a host."""
     given = [value for value in (name, named, hostname) if value]
     if len(given) != 1:
-        raise click.UsageError("name one executor, or one host with --hostname")
+        raise click.UsageError("name one executor, or one host with --host")
     return given[0], hostname is not None
 
 
 @command(executor, "list", can_watch=True)
-@click.option("--host", "--hostname", "host", help="Only those on this host.")
+@click.option("--host", "--hostname", "host", metavar="HOST", help="Only those on this host.")
 @click.option("--status", help="Only those that are active, cordoned, draining or drained.")
 async def list_(session: Session, host: str | None, status: str | None) -> None:
     """List the executors of the namespace."""

@@ -95,10 +95,13 @@ class Session:
         say(output.shown(body, name, self.settings.output, without=without))
 
     async def list_(self, call: Call[T], shape: Shape) -> T:
-        """Print a list; gives the answer that it is from."""
+        """Print a list; gives the answer that it is from. An empty one is said to be that."""
         body = await self.fetch(call)
         self.say_listed(body, shape)
-        return decoded(body, call.answer)
+        answer = decoded(body, call.answer)
+        if self.is_table and not getattr(answer, shape.field):
+            note(f"no {shape.field}")
+        return answer
 
     async def show(self, call: Call[Any], name: str) -> None:
         """Print one item."""

@@ -85,7 +85,8 @@ async def arrived(session: Session, key: str, to: str, *, is_pin: bool, timeout_
 
     async def look(show: Show) -> bool:
         view = await session.operator.shard(session.namespace, key)
-        is_there = view.executor == to and view.state == "owned"
+        # A move has arrived also where something sends the shard on at once, as the balancer may.
+        is_there = view.executor == to and (view.state == "owned" or not is_pin)
         show(f"{view.state} on {view.executor or 'nobody'}", int(is_there), 1)
         # A pin is brought home by the leader as soon as it can; a move is tried once.
         if not (is_there or view.next == to or (is_pin and view.pinned == to)):

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 import uvloop
 
-from client import Operator
+from client import Operator, errors
 from coordinator.api import read_tls
 from coordinator.node import Node, StartError
 from coordinator.settings import Settings, parse_settings
@@ -265,3 +265,17 @@ async def test_files_that_cannot_be_used_are_named(
     spoil(folder)
     with pytest.raises(StartError, match=told):
         Node(*secured(folder))
+
+
+async def test_the_kit_says_that_it_does_not_trust_a_certificate(folder: Path):
+    make_certs(folder, "localhost")
+    Keys(folder, eye={"role": "viewer"})
+    async with running(*secured(folder)) as (node,):
+        async with Operator([node.settings.api_url], timeout_s=1.0) as operator:
+            with pytest.raises(errors.Unavailable, match="its certificate is not trusted: "):
+                await operator.namespaces()
+        raft = node.settings.node.peers["n1"]  # speaks something else
+        async with Operator([f"https://{raft}"], timeout_s=1.0) as operator:
+            with pytest.raises(errors.Unavailable) as failed:
+                await operator.namespaces()
+        assert "Operation not permitted" not in str(failed.value)

@@ -230,7 +230,7 @@ async def test_a_list_of_executors_says_who_is_away_and_to_be_back(
         await until(lambda: len(executor.running()) == 2)
         await executor.leave(back_within_s=20.0)
         listed = await shardctl("executor", "list")
-        told = "e1 restarts: 2 shards are kept for it, for 20 s\n"
+        told = "no executors\ne1 restarts: 2 shards are kept for it, for 20 s\n"
         assert (listed.status, listed.out, listed.err) == (0, "", told)
         assert "reserved" in (await shardctl("shard", "show", "a")).out
 

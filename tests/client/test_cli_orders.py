@@ -166,7 +166,7 @@ async def test_a_move_a_pin_and_an_undrain_are_waited_for(
         await shardctl("shard", "unpin", "a")
         drained = await shardctl("executor", "drain", here, "--reason", "x", "--wait")
         assert (drained.status, "drained, 1 of 1 moved" in drained.err) == (0, True)
-        for words in ((here,), ("--hostname", f"host-{here}")):
+        for words in ((here,), ("--host", f"host-{here}"), ("--hostname", f"host-{here}")):
             undrained = await shardctl("executor", "undrain", *words, "--wait")
             assert (undrained.status, "active, 0 of 0 moved" in undrained.err) == (0, True)
 
@@ -179,6 +179,16 @@ async def test_a_move_that_was_given_up_is_a_conflict():
         given_up = await asyncio.to_thread(run, *words, "--wait")
     assert given_up.status == faults.CONFLICT
     assert "a did not get to e2: it is owned on e1" in given_up.err
+
+
+async def test_a_shard_that_arrived_and_is_sent_on_at_once_has_arrived():
+    going = {"key": "a", "state": "releasing", "executor": "e1", "next": "e2"}
+    gone_on = {"key": "a", "state": "releasing", "executor": "e2", "next": "e3"}
+    async with serving(ok(going), ok(gone_on)) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "shard", "move", "a", "--to", "e2")
+        moved = await asyncio.to_thread(run, *words, "--wait")
+    assert moved.status == 0
+    assert "1 of 1 moved" in moved.err
 
 
 async def test_an_interrupted_wait_for_a_move_says_that_it_goes_on(monkeypatch):
