@@ -113,13 +113,13 @@ _IN_WORDS: Final = ("then", "why_here", "why_no_move", "why_not_there", "history
 def _explained(view: Mapping[str, Any]) -> str:
     """A shard in sentences."""
     where = view.get("executor") or view.get("state")
+    against: dict[str, list[str]] = {}  # what stands against several is said once
+    for other in view.get("why_not_there") or ():
+        against.setdefault(other["why"], []).append(other["executor"])
     lines = [
         ["WHY-HERE", f"{where}: {view['why_here']}"],
         ["WHY-NO-MOVE", view.get("why_no_move", "")],
-        *(
-            ["WHY-NOT", f"{other['executor']}: {other['why']}"]
-            for other in view.get("why_not_there") or ()
-        ),
+        *(["WHY-NOT", f"{', '.join(names)}: {why}"] for why, names in against.items()),
     ]
     return output.aligned([[title, printable(text)] for title, text in lines])
 

@@ -191,6 +191,23 @@ async def test_a_shard_that_arrived_and_is_sent_on_at_once_has_arrived():
     assert "1 of 1 moved" in moved.err
 
 
+async def test_what_stands_against_several_executors_is_said_once():
+    others = [
+        {"executor": name, "rule": rule, "why": why}
+        for name, rule, why in (
+            ("e2", "cooldown", "it rests"),
+            ("e3", "banned", "it failed to start on e3 lately"),
+            ("e4", "cooldown", "it rests"),
+        )
+    ]
+    view = {"key": "a", "state": "owned", "executor": "e1", "why_here": "it had no owner"}
+    async with serving(ok(view | {"why_not_there": others})) as node:
+        words = ("--endpoints", node.url, "-n", "jobs", "shard", "inspect", "a")
+        told = await asyncio.to_thread(run, *words)
+    against = [" ".join(line.split()) for line in told.lines if line.startswith("WHY-NOT ")]
+    assert against == ["WHY-NOT e2, e4: it rests", "WHY-NOT e3: it failed to start on e3 lately"]
+
+
 async def test_an_interrupted_wait_for_a_move_says_that_it_goes_on(monkeypatch):
     async def interrupted(_):
         raise KeyboardInterrupt
