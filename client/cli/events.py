@@ -97,7 +97,8 @@ async def undo(session: Session, *, event: int | None, reason: str, yes: bool) -
         asking.confirm(question, "undo", is_sure=yes or session.is_dry_run)
         event = newest.id
     call = calls.undo(session.namespace, event, reason)
-    await session.change(call, "id", lambda done: f"event {event} is taken back: {_words(done)}")
+    told = f"event {event} is taken back by event"
+    await session.change(call, "id", lambda done: f"{told} {done.id}: {_words(done)}")
 
 
 async def _newest_order(session: Session) -> views.EventView:
