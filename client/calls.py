@@ -346,10 +346,10 @@ def events(
     )
 
 
-def undo(namespace: str, event: int, reason: str) -> Call[views.EventView]:
+def undo(namespace: str, event: int, reason: str, *, force: bool = False) -> Call[views.EventView]:
     """Take back the order that an event tells of."""
     path = f"{within(namespace)}/events/{event}/undo"
-    return change("POST", path, views.EventView, {"reason": reason})
+    return change("POST", path, views.EventView, {"reason": reason, "force": force or None})
 
 
 def mass_failure(namespace: str) -> Call[views.MassFailureView]:

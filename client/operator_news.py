@@ -96,13 +96,14 @@ class NewsVerbs:
                 yield page
 
     async def undo(
-        self: Watcher, namespace: str, event: int, *, reason: str = ""
+        self: Watcher, namespace: str, event: int, *, reason: str = "", force: bool = False
     ) -> views.EventView:
         """Take back the order that an event tells of; the event of that.
 
-        Refused (`Conflict`) when the state has moved on.
+        Refused (`Conflict`) when the state has moved on; and (reason `would_overload`) when a drain
+        would begin again for which the others have no room, unless `force`.
         """
-        return await self._send(calls.undo(namespace, event, reason))
+        return await self._send(calls.undo(namespace, event, reason, force=force))
 
     async def mass_failure(self: Watcher, namespace: str) -> views.MassFailureView:
         """Whether so many executors are silent that nothing is taken away from them."""

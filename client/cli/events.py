@@ -88,15 +88,16 @@ def _print(session: Session, page: views.EventsPage, *, has_header: bool) -> Non
 @command(events, "undo", is_change=True)
 @click.argument("event", type=click.IntRange(min=1), required=False)
 @click.option("--reason", default="", help="Why; it is kept and shown.")
+@click.option("--force", is_flag=True, help="Although nobody has room for what it drains again.")
 @asking.yes_option
-async def undo(session: Session, *, event: int | None, reason: str, yes: bool) -> None:
+async def undo(session: Session, *, event: int | None, reason: str, force: bool, yes: bool) -> None:
     """Take back an operator's order: EVENT as `events list -o wide` names it, or the newest."""
     if event is None:
         newest = await _newest_order(session)
         question = f"The newest order is {_words(newest)}."
         asking.confirm(question, "undo", is_sure=yes or session.is_dry_run)
         event = newest.id
-    call = calls.undo(session.namespace, event, reason)
+    call = calls.undo(session.namespace, event, reason, force=force)
     told = f"event {event} is taken back by event"
     await session.change(call, "id", lambda done: f"{told} {done.id}: {_words(done)}")
 

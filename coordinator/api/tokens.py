@@ -164,6 +164,8 @@ def parse_book(text: str) -> TokenBook:
     certificates: dict[str, Credential] = {}
     for name, holder in file.certificates.items():
         _check(f"certificates.{name}", name, holder, faults)
+        if name.lower() in certificates:
+            faults.add(f"certificates.{name}", "stands there twice: case is no difference in names")
         certificates[name.lower()] = _credential(name, holder)
         if name in file.tokens:
             faults.add(f"certificates.{name}", "is the label of a token as well")

@@ -66,6 +66,33 @@ async def test_a_drain_that_the_others_have_no_room_for_is_refused_unless_forced
     assert (await api.post(f"{ns}/executors/e1/drain")).status == 202
 
 
+async def test_a_drain_that_begins_again_by_undo_needs_room_as_well(api: Caller):
+    ns = await loaded(api, LEVEL)
+    await api.post(f"{ns}/hosts/h9/drain")
+    await api.post(f"{ns}/hosts/h9/undrain")
+    assert (await api.beat(ns, "e1", 4, host="h9")).status == 200  # it has moved there since
+    ended = (await api.get(f"{ns}/events?orders=true")).body["events"][-1]
+    undo = f"{ns}/events/{ended['id']}/undo"
+    would = (await api.post(f"{undo}?dry_run=true")).body
+    assert (would["shards"], would["room"]["executors"]) == (2, 2)
+    await api.ask("PATCH", ns, {"policy": {"balancer": {"high_mark": 0.4}}})
+    for path in (undo, f"{undo}?dry_run=true"):
+        refused = await api.post(path)
+        assert (refused.status, refused.reason) == (409, "would_overload")
+    assert (await api.get(f"{ns}/drains")).body["drains"] == []
+    assert (await api.post(undo, {"force": True})).body["kind"] == "drain_started"
+    # What came in between is told before any want of room.
+    assert (await api.post(undo)).reason == "conflict"
+
+
+async def test_drains_one_after_the_other_do_not_count_the_same_room_twice(api: Caller):
+    loads = {f"e{at}": {f"s{at}": 0.3} for at in (1, 2, 3, 4)}
+    ns = await loaded(api, loads)
+    answers = [await api.post(f"{ns}/executors/e{at}/drain") for at in (1, 2, 3)]
+    assert [one.status for one in answers] == [202, 202, 409]
+    assert answers[2].reason == "would_overload"
+
+
 async def test_the_last_executor_is_not_drained_by_accident(api: Caller):
     ns = await loaded(api, {"e1": {"a": 0.1}})
     refused = await api.post(f"{ns}/executors/e1/drain")

@@ -114,6 +114,10 @@ def test_a_certificate_stands_for_its_line_and_for_none_if_it_could_be_two():
             f'[tokens]\na = {line("x")}\n[certificates]\na = {{ role = "viewer" }}',
             "certificates.a: is the label of a token as well",
         ),
+        (
+            "[certificates]\n'A.b' = { role = 'viewer' }\n'a.b' = { role = 'operator' }",
+            "certificates.a.b: stands there twice",
+        ),
         ("[certificates]\na = { role = 'viewer', sha256 = '' }", "certificates.a.sha256: unknown"),
         ("tokens = []", "tokens: must be a table, not a list"),
     ],

@@ -82,6 +82,23 @@ def test_who_is_closed_to_shards_is_no_room() -> None:
     assert room(state, "e1").overload == "no other executor may be given its 2 shards"
 
 
+def test_one_drain_after_the_other_does_not_find_the_same_room_twice() -> None:
+    state = fleet(4, 4)
+    loads = {"e1": 0.3, "e2": 0.3, "e3": 0.3, "e4": 0.3}
+    found = []
+    for name in ("e1", "e2", "e3"):
+        found.append(room(state, name, **loads))
+        applied(state, drain(name))  # nothing has moved yet when the next one is ordered
+    assert [one.mean_after for one in found] == pytest.approx([0.4, 0.6, 1.2])
+    assert [bool(one.overload) for one in found] == [False, False, True]
+
+
+def test_what_a_cordoned_executor_holds_is_owed_to_nobody() -> None:
+    state = fleet(3, 3)
+    applied(state, cordon("e3"))
+    assert room(state, "e1", e1=0.3, e2=0.3, e3=0.3).mean_after == pytest.approx(0.6)
+
+
 def test_a_shard_on_its_way_counts_where_it_goes() -> None:
     state = fleet(2, 4)
     start(state, "0", "e2")

@@ -43,6 +43,14 @@ class OrderRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     expires_in_s: Lifetime | None = None
 
 
+class UndoRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Take back an order."""
+
+    reason: ReasonText = ""
+    force: bool = False
+    """Although the others have no room for what a drain that begins again empties."""
+
+
 class DrainRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Empty an executor or a host."""
 

@@ -227,7 +227,7 @@ _EVENTS: Final = (
         f"{NS}/events/{{event}}/undo",
         undo.undo,
         "Take back the order that it tells of.",
-        body=told.ReasonRequest,
+        body=told.UndoRequest,
         answer=news.EventView,
         reasons=(
             *MISSING,
@@ -238,6 +238,7 @@ _EVENTS: Final = (
             "precondition_failed",
             "quota_exceeded",
             "recovering",
+            "would_overload",
         ),
     ),
     read(

@@ -1,6 +1,7 @@
 """Taking back an operator's order, by the event that tells of it.
 
-Decides how it is asked for and shown; whether it may be is the core's to say.
+Decides how it is asked for and shown, and that a drain which begins again needs room like any;
+whether it may be is the core's to say.
 """
 
 from typing import Any
@@ -10,13 +11,14 @@ from aiohttp import web
 from coordinator.api.call import Call
 from coordinator.api.operators.events import event_view
 from coordinator.api.operators.orders import ordered
-from coordinator.api.operators.records import ReasonRequest
+from coordinator.api.operators.previews import emptied, refuse_overload
+from coordinator.api.operators.records import UndoRequest
 from coordinator.api.problems import Refusal
-from coordinator.core.commands import UndoOrder
+from coordinator.core.commands import Applied, UndoOrder
 from coordinator.core.events import Event
 
 
-async def undo(call: Call[ReasonRequest]) -> web.Response:
+async def undo(call: Call[UndoRequest]) -> web.Response:
     """Give the order that stands against it; the answer is the event of that."""
     event = _event(call)
     command = UndoOrder(
@@ -26,9 +28,25 @@ async def undo(call: Call[ReasonRequest]) -> web.Response:
         by=call.by,
         at_ms=call.desk.clock.wall_ms(),
     )
+    gone = _emptied_again(call, event)
+    # What cannot be taken back at all is not a matter of room.
+    if gone is not None and isinstance(call.desk.replica.check(command), Applied):
+        refuse_overload(call, gone, force=call.body.force)
     return await ordered(
-        call, command, lambda _: _undone(call, event.id), would=f"take back {_words(event)}"
+        call,
+        command,
+        lambda _: _undone(call, event.id),
+        would=f"take back {_words(event)}",
+        effect=None if gone is None else lambda: emptied(call, gone),
     )
+
+
+def _emptied_again(call: Call[Any], event: Event) -> set[str] | None:
+    """Whom a drain empties that begins again when its end is taken back; None if none does."""
+    drain = None if event.former is None else event.former.drain
+    if drain is None:
+        return None
+    return {executor.id for executor in call.namespace.covered((drain.kind, drain.target))}
 
 
 def _event(call: Call[Any]) -> Event:

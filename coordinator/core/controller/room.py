@@ -35,7 +35,8 @@ class Room:
     mean_before: float
     """Utilisation of all who may be given shards now, and of those that are emptied."""
     mean_after: float
-    """Of those that are left, with all of the load; 0 where nobody is left."""
+    """Of those that are left, with all of the load and what earlier drains have yet to bring them;
+    0 where nobody is left."""
     mark: float | None
     """What the mean should not be above; None where somebody is above a full executor already, so
     that loads are told in some unit of their own."""
@@ -63,6 +64,12 @@ def room_without(namespace: NamespaceState, mind: Mind, gone: Collection[str], n
     emptied = [seat for seat in fleet.seats if seat.executor in gone]
     load = fsum(fleet.loads[seat.executor] for seat in emptied)
     carried = fsum(fleet.loads[seat.executor] for seat in left)
+    # Drains take a while: in that time the next would find the room that the first one takes.
+    owed = fsum(
+        fleet.loads[name]
+        for name, record in namespace.executors.items()
+        if name not in gone and namespace.is_emptied(record)
+    )
     capacity = fsum(seat.capacity for seat in left)
     before = capacity + fsum(seat.capacity for seat in emptied)
     hottest = max((fleet.loads[one.executor] / one.capacity for one in fleet.seats), default=0.0)
@@ -79,6 +86,6 @@ def room_without(namespace: NamespaceState, mind: Mind, gone: Collection[str], n
         executors=len(left),
         capacity=capacity,
         mean_before=(carried + load) / before if before else 0.0,
-        mean_after=(carried + load) / capacity if capacity else 0.0,
+        mean_after=(carried + owed + load) / capacity if capacity else 0.0,
         mark=high_mark if high_mark is not None else FULL if hottest <= FULL else None,
     )
