@@ -83,9 +83,17 @@ def _check_limits(call: Call[Any], told: HeartbeatRequest) -> None:
     if not hosts:
         return
     state = call.desk.replica.state.namespaces.get(call.namespace_name)
-    record = None if state is None else state.executors.get(call.executor)
-    if not hosts.admits(told.host) or (record and not hosts.admits(record.profile.host)):
+    former = None if state is None else _host_of(state, call.executor)
+    if not hosts.admits(told.host) or (former is not None and not hosts.admits(former)):
         raise Refusal("forbidden", _ELSEWHERE)
+
+
+def _host_of(namespace: NamespaceState, executor: str) -> str | None:
+    """Where an executor is, or was when it went and said that it will be back."""
+    record, kept = namespace.executors.get(executor), namespace.reservations.get(executor)
+    if record is not None:
+        return record.profile.host
+    return None if kept is None else kept.host
 
 
 def _check_incarnations_host(call: Call[Any], namespace: NamespaceState, incarnation: str) -> None:

@@ -263,3 +263,23 @@ async def test_a_token_bound_to_hosts_takes_no_name_from_another(keys: Keys):
             assert (await api.ask(method, path + rest, body, headers=ours)).status < 300
         again = await api.ask("DELETE", f"{path}?incarnation=i1", headers=ours)
         assert again.status == 204, "saying so twice is saying it once"
+
+
+async def test_a_token_bound_to_hosts_takes_nothing_that_is_kept_for_another(keys: Keys):
+    for host in ("h1", "h2"):
+        keys.add(host, role="executor", namespaces=["jobs"], hosts=[host])
+    ours, theirs = keys.bearer("h1"), keys.bearer("h2")
+    path = f"{NS}/executors/e1"
+    leaving = BEAT | {"sequence": 2, "joining": False, "status": "leaving", "back_within_s": 20}
+    async with guarded(keys) as ((node,), (api,)):
+        assert (await api.post(f"{path}/heartbeat", BEAT, **ours)).status == 200
+        assert (await api.get(f"{NS}/shards/a/owner", **keys.bearer("boss"))).status == 200
+        assert (await api.post(f"{path}/heartbeat", leaving, **ours)).status == 200
+        left = await api.ask("DELETE", f"{path}?incarnation=i1", headers=ours)
+        assert left.status == 204
+        assert "e1" in node.replica.state.namespaces["jobs"].reservations
+        taking = BEAT | {"incarnation": "i2", "host": "h2"}
+        assert (await api.post(f"{path}/heartbeat", taking, **theirs)).reason == "forbidden"
+        back = BEAT | {"incarnation": "i3"}
+        assert (await api.post(f"{path}/heartbeat", back, **ours)).status == 200
+        assert list(node.replica.state.namespaces["jobs"].owned("e1")) == ["a"]
