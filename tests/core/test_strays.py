@@ -70,6 +70,13 @@ def test_what_is_left_out_of_a_report_is_unchanged() -> None:
     assert told(state, book, 14.0) == [("e1", "x", 7)]
 
 
+def test_what_can_be_no_key_is_not_told_for_events_to_keep() -> None:
+    state, book = fleet(2, 2), StrayBook()
+    for at in (10.0, 14.0):
+        book.hear("e1", reported("", "a\nb", "x" * 257, "x" * 256), at)
+    assert told(state, book, 14.0) == [("e1", "x" * 256, 7)]
+
+
 def test_who_is_not_heard_for_a_lease_holds_nothing() -> None:
     state, book = fleet(2, 2), StrayBook()
     for at in (10.0, 14.0):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.commands import Command, NoteStrays, Stray
+from coordinator.core.names import key_fault
 from coordinator.core.namespace import NamespaceState
 
 if TYPE_CHECKING:
@@ -48,11 +49,17 @@ class StrayBook:
         return sum(map(len, self._reports.values()))
 
     def hear(self, executor: str, strays: Mapping[str, "Held"], at: float) -> None:
-        """An executor reports these, and nothing else that is not its own."""
+        """An executor reports these, and nothing else that is not its own.
+
+        What can be no key is passed over: events would keep it, however long it is, and nobody
+        else can own it.
+        """
         before = self._reports.pop(executor, {})
         room = STRAYS_MAX - len(self)
         now: dict[str, _Report] = {}
         for key, held in list(strays.items())[:room]:
+            if key_fault(key):
+                continue
             report = before.get(key)
             if report is None or report.epoch != held.epoch:
                 report = _Report(held.epoch, at, at)
