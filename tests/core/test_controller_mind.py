@@ -14,8 +14,9 @@ from coordinator.core.controller.fleet import see
 from coordinator.core.controller.handoffs import CLAIMS_MAX
 from coordinator.core.controller.homes import COMMAND_BYTES_MAX, fitting
 from coordinator.core.controller.mind import HEARING_MAX_S, Mind
+from coordinator.core.controller.picture import taking_picture
 from coordinator.core.load import ProcessSignals
-from coordinator.core.planner import Stop
+from coordinator.core.planner import Stop, finished
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerMode,
@@ -591,6 +592,25 @@ def test_facts_of_balance_leave_out_room_that_may_not_be_used() -> None:
     assert set(drained.loads) == {"e1", "e2", "e3"}
     applied(state, close("e1"))
     assert set(balance_facts(space(state), mind, NOW, AT_MS).loads) == {"e2", "e3"}
+
+
+def test_facts_of_balance_say_when_too_few_loads_are_known() -> None:
+    state = fleet(3, 6)
+    mind = begun(state)
+    assert balance_facts(space(state), mind, NOW, AT_MS).is_stale
+    for executor in ("e1", "e2", "e3"):
+        mine = {key: Held(1, 1.0) for key in space(state).owned(executor)}
+        mind.hear(space(state), beat(executor, shards=mine))
+    assert not balance_facts(space(state), mind, NOW, AT_MS).is_stale
+
+
+def test_who_goes_before_its_turn_is_not_in_the_picture() -> None:
+    state = fleet(3, 6)
+    mind = begun(state)
+    taking = taking_picture(space(state), mind, NOW)
+    next(taking)
+    applied(state, close("e3"))
+    assert {seat.executor for seat in finished(taking).seats} == {"e1", "e2"}
 
 
 def test_what_hashing_would_give_very_many_shards_is_left_to_a_pass(

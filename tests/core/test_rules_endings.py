@@ -146,6 +146,19 @@ def test_a_successor_is_shown_nothing_before_all_was_passed_over_to_it() -> None
     assert [one.count for one in told] == [SHARDS]
 
 
+def test_a_leader_goes_on_passing_over_to_a_successor_and_places_nothing() -> None:
+    state = loaded()
+    applied(state, join("e1", "e1-2", dead="e1-1"))
+    controller = Controller(state, NOW)
+    controller.mind(space(state), NOW).next_pass_at = NOW + 1e6
+    while commands := controller.step(state, NOW, AT_MS).commands:
+        for command in commands:
+            assert isinstance(command, c.ContinueEnding)
+            assert command.placements == ()
+            controller.learn(command, applied(state, command), state, NOW)
+    assert len(held(state, "e1", "e1-2")) == SHARDS
+
+
 def test_a_lease_that_ran_out_is_the_beginning_of_the_same() -> None:
     state = loaded()
     applied(state, join("e1", "e1-2"))
