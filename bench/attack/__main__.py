@@ -22,7 +22,7 @@ import msgspec
 import uvloop
 
 from bench.attack.attackers import Attack
-from bench.attack.honest import Fleet, Notes
+from bench.attack.honest import EXECUTORS, Fleet, Notes
 from bench.cluster import Nodes
 from bench.processes import Processes
 from bench.rows import Row, percentile, progress, publish
@@ -97,7 +97,8 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row
             watching.cancel()
 
             async def is_over() -> bool:
-                return look(pid).files <= at_rest.files + 10 and await waiters(url) <= 0
+                # The honest keep what they opened when answers were slow: one connection each.
+                return look(pid).files <= at_rest.files + EXECUTORS and await waiters(url) <= 0
 
             recovered_s = await until(is_over, RECOVERY_S)
             fleet.notes.take()

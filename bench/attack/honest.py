@@ -92,7 +92,9 @@ class Fleet:
             except (aiohttp.ClientError, TimeoutError, OSError) as fault:
                 self.notes.failed.append(f"{type(fault).__name__} {fault}")
             self.notes.waited_s.append(time.monotonic() - sent_at)
-            due = max(due + BEAT_EVERY_S, time.monotonic())
+            # Each stays at its own moment: all who had waited would else come together ever after.
+            late_s = time.monotonic() - due
+            due += BEAT_EVERY_S * (1 + max(0, int(late_s / BEAT_EVERY_S)))
             await asyncio.sleep(due - time.monotonic())
 
     async def stop(self) -> None:
