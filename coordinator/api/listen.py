@@ -59,19 +59,22 @@ class Listener:
             server.request_handler = self._front(server.request_handler)
         loop = asyncio.get_running_loop()
         first = await loop.create_server(
-            self._accepted, host, port, backlog=BACKLOG, **self._shaking(tls)
+            self._accepted, host, port, backlog=BACKLOG, start_serving=False, **self._shaking(tls)
         )
         self._ports.append(first)
+        await first.start_serving()
         await self._listen_too(first.sockets, ACCEPTS_PER_TURN - 1, tls)
 
     async def renew(self, tls: ssl.SSLContext) -> None:
         """Show another certificate to whoever connects from now on; nobody is cut off.
 
-        The port stays bound: its sockets are listened on anew before they are let go.
+        The port stays bound: its sockets are listened on anew before they are let go. Cancelled
+        in between, both are there for `stop` to close.
         """
-        former, self._ports = self._ports, []
+        former = list(self._ports)
         await self._listen_too(former[0].sockets, ACCEPTS_PER_TURN, tls)
         for port in former:
+            self._ports.remove(port)
             port.close()
 
     async def _listen_too(
@@ -81,11 +84,15 @@ class Listener:
         for listening in sockets:
             for _ in range(times):
                 twin = socket.socket(fileno=os.dup(listening.fileno()))
-                self._ports.append(
-                    await loop.create_server(
-                        self._accepted, sock=twin, backlog=BACKLOG, **self._shaking(tls)
-                    )
+                port = await loop.create_server(
+                    self._accepted,
+                    sock=twin,
+                    backlog=BACKLOG,
+                    start_serving=False,  # which may be cancelled, and the port forgotten with it
+                    **self._shaking(tls),
                 )
+                self._ports.append(port)
+                await port.start_serving()
 
     def _shaking(self, tls: ssl.SSLContext | None) -> dict[str, Any]:
         """How TLS begins. A handshake has as much time as a header."""

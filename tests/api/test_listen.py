@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
+import ssl
 
 import pytest
 import uvloop
@@ -65,3 +67,27 @@ def test_the_port_is_free_again_once_it_has_stopped():
             socket.create_connection(("127.0.0.1", port), timeout=1)
 
     uvloop.run(use_again())
+
+
+@pytest.mark.parametrize("after", [1, 2, 7, ACCEPTS_PER_TURN, 2 * ACCEPTS_PER_TURN])
+@pytest.mark.parametrize(
+    "new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"]
+)
+def test_a_renewal_that_is_cancelled_leaves_no_port_open(new_loop, after):
+    async def cancelled():
+        (number,) = free_ports(1)
+        listener = Listener(web.Application(), LimitSettings())
+        await listener.start("127.0.0.1", number)
+        renewing = asyncio.create_task(listener.renew(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)))
+        for _ in range(after):
+            await asyncio.sleep(0)
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await listener.stop()
+        await asyncio.sleep(0.01)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", number), timeout=1)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(cancelled())
+    gc.collect()
