@@ -33,6 +33,9 @@ class _Listening(asyncio.AbstractServer):
         if self._wires.listening.get(self._address, (None, None))[0] is self:
             del self._wires.listening[self._address]
 
+    async def start_serving(self) -> None:
+        """It has been taking connections since there is one."""
+
     async def wait_closed(self) -> None:
         pass
 
