@@ -50,6 +50,8 @@ async def running(
             await fleet.start_nodes(POLICY | {"lease_ttl_s": lease_s})
             await fleet.start_executors(lock_dir=lock_dir)
             await fleet.place()
+            # An owner is named before it has started: killed in between it never ran the shard.
+            assert await fleet.until(lambda: {one.key for one in fleet.tenures()} == set(keys), 20)
             if routers:
                 await fleet.start_routers()
             yield fleet
