@@ -155,8 +155,7 @@ def drain_executor(
 ) -> Call[views.DrainView]:
     """Move everything away from an executor by handoff, and place nothing."""
     path = f"{within(namespace)}/executors/{segment(name)}/drain"
-    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
-    return change("POST", path, views.DrainView, body)
+    return _drain(path, reason, force=force, expires_in_s=expires_in_s)
 
 
 def executor_verb(
@@ -177,6 +176,13 @@ def evict_executor(
     return change("POST", path, views.ExecutorView, body)
 
 
+def _drain(
+    path: str, reason: str, *, force: bool, expires_in_s: float | None
+) -> Call[views.DrainView]:
+    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
+    return change("POST", path, views.DrainView, body)
+
+
 def drain_host(
     namespace: str,
     host: str,
@@ -187,8 +193,7 @@ def drain_host(
 ) -> Call[views.DrainView]:
     """Drain every executor on a host, present and future."""
     path = f"{within(namespace)}/hosts/{segment(host)}/drain"
-    body = {"reason": reason, "force": force or None, "expires_in_s": expires_in_s}
-    return change("POST", path, views.DrainView, body)
+    return _drain(path, reason, force=force, expires_in_s=expires_in_s)
 
 
 def host_verb(

@@ -62,6 +62,18 @@ async def test_an_answer_other_than_200_is_a_failure_with_an_example(bare):
     assert "404" in driven.example
 
 
+async def driven_against(answer):
+    """What came of asking a server that answers like this."""
+    app = web.Application()
+    app.router.add_get("/", answer)
+    server = TestServer(app)
+    await server.start_server()
+    try:
+        return await drive(task(str(server.make_url("")), [[Request("GET", "/")]]))
+    finally:
+        await server.close()
+
+
 async def test_an_answer_in_pieces_is_one_answer():
     async def slowly(request):
         response = web.StreamResponse(headers={"Content-Length": "6"})
@@ -70,14 +82,7 @@ async def test_an_answer_in_pieces_is_one_answer():
         await response.write(b"def")
         return response
 
-    app = web.Application()
-    app.router.add_get("/", slowly)
-    server = TestServer(app)
-    await server.start_server()
-    try:
-        driven = await drive(task(str(server.make_url("")), [[Request("GET", "/")]]))
-    finally:
-        await server.close()
+    driven = await driven_against(slowly)
     assert driven.failed == 0
     assert driven.answers > 1
 
@@ -91,13 +96,6 @@ async def test_an_answer_in_chunks_is_one_answer():
         await response.write_eof(b"def")
         return response
 
-    app = web.Application()
-    app.router.add_get("/", streamed)
-    server = TestServer(app)
-    await server.start_server()
-    try:
-        driven = await drive(task(str(server.make_url("")), [[Request("GET", "/")]]))
-    finally:
-        await server.close()
+    driven = await driven_against(streamed)
     assert driven.failed == 0
     assert driven.answers > 1
