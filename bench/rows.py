@@ -5,6 +5,7 @@ Decides their shape and how they are shown. Must not know what is measured.
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -57,6 +58,11 @@ def missed(rows: Iterable[Row], bars: Iterable[Bar]) -> list[str]:
             shown = "nothing" if ratio is None else f"{ratio:.3g}"
             found.append(f"{bar.row}: {shown} where {bar.ratio_min:g} is to be reached")
     return found
+
+
+def machine() -> dict[str, object]:
+    """What a summary says of the machine: its processors, and how many programs wanted them."""
+    return {"cpus": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
 
 
 def publish(rows: Iterable[Row], summary: dict[str, object], *, as_json: bool) -> None:

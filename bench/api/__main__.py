@@ -9,7 +9,6 @@ the machine change that least. Exit status 0 only when one node alone reaches it
 
 import argparse
 import asyncio
-import os
 import random
 import sys
 import tempfile
@@ -27,7 +26,7 @@ from bench.api.kinds import Kind
 from bench.cluster import Nodes
 from bench.cpu import cpu_s
 from bench.processes import Processes, free_ports
-from bench.rows import Bar, Row, missed, progress, publish
+from bench.rows import Bar, Row, machine, missed, progress, publish
 
 PEER: Final = "bare aiohttp handler"
 DIRECT: Final = "the leader asked directly"
@@ -181,8 +180,7 @@ def main() -> int:
         "ok": not faults,
         "connections": target.USUAL.executors,
         "driver": "raw asyncio sockets under uvloop, one process",
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }

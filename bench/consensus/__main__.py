@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import sys
 import tempfile
 import time
@@ -22,7 +21,16 @@ from bench.consensus import etcd, fronts
 from bench.consensus.disk import sync_p50_ms
 from bench.consensus.measure import Measured
 from bench.processes import Processes, free_ports
-from bench.rows import Bar, Row, higher_is_better, lower_is_better, missed, progress, publish
+from bench.rows import (
+    Bar,
+    Row,
+    higher_is_better,
+    lower_is_better,
+    machine,
+    missed,
+    progress,
+    publish,
+)
 
 SYSTEMS: Final = {
     "ours": ("bench.consensus.ours",),
@@ -238,8 +246,7 @@ def main() -> int:
         "members": 3,
         "storage": "memory and journal",
         "skipped": skipped,
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }

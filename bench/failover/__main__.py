@@ -11,7 +11,6 @@ lease ended, nothing acknowledged was lost, and no term had two leaders.
 
 import argparse
 import asyncio
-import os
 import random
 import signal
 import sys
@@ -30,7 +29,7 @@ from bench.demo.workload import Workload, read_series
 from bench.failover.elections import rivals
 from bench.failover.registers import Registers
 from bench.processes import Processes
-from bench.rows import Bar, Row, lower_is_better, missed, percentile, progress, publish
+from bench.rows import Bar, Row, lower_is_better, machine, missed, percentile, progress, publish
 from client.clock import lease_now_s
 
 EXECUTORS: Final = 4
@@ -211,8 +210,7 @@ def main() -> int:
         "loss": "silent" if asked.is_silent else "killed",
         "storage": "journal" if asked.has_journal else "memory",
         "outages_s": [round(one, 3) for one in found.outages_s],
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults[:20],
         "seconds": round(time.monotonic() - began, 1),
     }

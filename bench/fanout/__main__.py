@@ -10,7 +10,6 @@ to reach everybody, those who lost their node too.
 import argparse
 import asyncio
 import itertools
-import os
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from bench.cluster import Nodes
 from bench.cpu import cpu_s
 from bench.fanout.routers import Seen, Told, Watch
 from bench.processes import Processes
-from bench.rows import Bar, Row, lower_is_better, missed, progress, publish
+from bench.rows import Bar, Row, lower_is_better, machine, missed, progress, publish
 
 SHARDS: Final = (1_000, 100_000)
 POLICY: Final = {"lease_ttl_s": 1.0, "heartbeat_interval_s": 0.5}
@@ -262,8 +261,7 @@ def main() -> int:
         "ok": not faults,
         "nodes": 3,
         "routers": args.routers,
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }

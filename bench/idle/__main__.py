@@ -7,7 +7,6 @@ The balancer is on. Exit status 0 only below a quarter of a core on the leader a
 
 import argparse
 import asyncio
-import os
 import random
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from bench.cluster import Nodes
 from bench.cpu import cpu_s
 from bench.idle.executors import Executor, Live, Lived
 from bench.processes import Processes
-from bench.rows import Bar, Row, lower_is_better, missed, progress, publish
+from bench.rows import Bar, Row, lower_is_better, machine, missed, progress, publish
 
 EXECUTORS: Final = 1_000
 LOADS: Final = 100
@@ -143,8 +142,7 @@ def main() -> int:
         "loads_per_heartbeat": LOADS,
         "heartbeats": lived.heartbeats,
         "polls": lived.polls,
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }

@@ -7,14 +7,13 @@ hold.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from typing import Final
 
-from bench.rows import Bar, Row, lower_is_better, missed, publish
+from bench.rows import Bar, Row, lower_is_better, machine, missed, publish
 from client.load import LoadRecorder
 from client.protocol import RoutedExecutor, RoutingAnswer
 from client.table import RoutingTable
@@ -114,8 +113,7 @@ def main() -> int:
     summary: dict[str, object] = {
         "ok": not faults,
         "shards": SHARDS,
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }

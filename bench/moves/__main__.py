@@ -10,7 +10,6 @@ when the bar holds, every move arrived, and no call failed or was served under t
 
 import argparse
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -24,7 +23,7 @@ from bench.cluster import Nodes
 from bench.moves.calls import Caller
 from bench.moves.fleet import NAMESPACE, ServedFleet
 from bench.processes import Processes
-from bench.rows import Bar, Row, lower_is_better, missed, percentile, progress, publish
+from bench.rows import Bar, Row, lower_is_better, machine, missed, percentile, progress, publish
 
 EXECUTORS: Final = 4
 SHARDS: Final = 60
@@ -144,8 +143,7 @@ def main() -> int:
         "ok": not faults,
         "moves": len(found.pauses_s),
         "storage": "journal" if told.journal else "memory",
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults[:20],
         "seconds": round(time.monotonic() - began, 1),
     }

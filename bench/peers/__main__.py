@@ -15,7 +15,6 @@ the disks of a majority; Redis's, that they are in the memory of one process.
 import argparse
 import asyncio
 import importlib.util
-import os
 import random
 import shutil
 import subprocess
@@ -39,7 +38,7 @@ from bench.consensus import etcd
 from bench.cpu import cpu_s
 from bench.peers.driver import TTL_S, Keep, Kept, report
 from bench.processes import Processes, free_ports
-from bench.rows import Bar, Row, higher_is_better, missed, progress, publish
+from bench.rows import Bar, Row, higher_is_better, machine, missed, progress, publish
 
 OURS: Final = "heartbeats_per_core_s"
 BARS: Final = (Bar(f"{OURS}_etcd_http", 3.0),)
@@ -252,8 +251,7 @@ def main() -> int:
         "executors": target.USUAL.executors,
         "loads_per_heartbeat": target.USUAL.loads,
         "skipped": skipped,
-        "cpus": os.cpu_count(),
-        "load_average": round(os.getloadavg()[0], 1),
+        **machine(),
         "missed": faults,
         "seconds": round(time.monotonic() - began, 1),
     }
