@@ -16,9 +16,8 @@ import msgspec
 import uvloop
 
 from bench.api.driver import FIRST_SEQUENCE, Request, length_of, parts_of
+from client.assignments import POLL_WAIT_S
 
-WAIT_S: Final = 30
-"""As the client kit waits."""
 _CURSOR: Final = re.compile(rb'"cursor":"([^"]+)"')
 
 
@@ -110,7 +109,7 @@ class Polls(Line):
         self._cursor = ""
 
     def ask(self) -> None:
-        after = f"&after={self._cursor}&wait={WAIT_S}s" if self._cursor else ""
+        after = f"&after={self._cursor}&wait={POLL_WAIT_S:g}s" if self._cursor else ""
         self.transport.write(
             f"GET {self._path}{after} HTTP/1.1\r\nHost: {self.host}\r\n\r\n".encode()
         )
