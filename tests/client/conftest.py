@@ -16,6 +16,8 @@ from client.errors import ShardCoordinatorError
 from client.testing.virtual_time import VirtualTime
 from coordinator.node import Node
 from coordinator.settings import ApiSettings, NodeSettings, Settings
+from tests.client.cli_run import run
+from tests.client.fleet import Diary
 from tests.windows import close_window
 
 NAMESPACE = "jobs"
@@ -140,3 +142,17 @@ async def namespace(cluster: Cluster, operator: Operator) -> AsyncIterator[str]:
     await cluster.close_window(name)
     yield name
     await operator.delete_namespace(name, force=True)
+
+
+@pytest.fixture
+def diary():
+    return Diary()
+
+
+@pytest.fixture
+def shardctl(cluster, namespace):
+    async def call(*arguments):
+        common = ("--endpoints", ",".join(cluster.endpoints), "-n", namespace)
+        return await asyncio.to_thread(run, *common, *arguments)
+
+    return call

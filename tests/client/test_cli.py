@@ -12,25 +12,10 @@ from client import errors
 from client.cli import faults
 from tests.client.cli_run import run
 from tests.client.conftest import free_port
-from tests.client.fleet import Diary
 from tests.client.scripted import ok, problem, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.fixture
-def shardctl(cluster, namespace):
-    async def call(*arguments):
-        common = ("--endpoints", ",".join(cluster.endpoints), "-n", namespace)
-        return await asyncio.to_thread(run, *common, *arguments)
-
-    return call
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 # ------------------------------------------------------------------------------- namespaces

@@ -24,20 +24,6 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def shardctl(cluster, namespace):
-    async def call(*arguments):
-        common = ("--endpoints", ",".join(cluster.endpoints), "-n", namespace)
-        return await asyncio.to_thread(run, *common, *arguments)
-
-    return call
-
-
-@pytest.fixture
-def diary():
-    return Diary()
-
-
 # ------------------------------------------------------------------------------------ undo
 
 

@@ -11,7 +11,6 @@ from client import IncarnationClosed, LeaseState, NotFound, TimedOut
 from client.lives import START_TRIES_MAX
 from client.testing import LocalCluster
 from tests.client.conftest import POLICY, free_port
-from tests.client.fleet import Diary
 from tests.waiting import until
 
 LEASE_S = POLICY["lease_ttl_s"]
@@ -31,11 +30,6 @@ def namespace(cluster):
 @pytest.fixture
 def operator(cluster):
     return cluster.operator()
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 @pytest.fixture

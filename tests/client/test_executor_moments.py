@@ -9,14 +9,8 @@ from client import IncarnationClosed, LeaseState
 from client.lease import CLOCK_ERROR
 from client.lifecycle import CallbackEnded
 from client.transport import Response
-from tests.client.fleet import Diary
 from tests.client.seam import TTL_S, Seam, refusal
 from tests.waiting import until
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 @pytest.fixture

@@ -7,14 +7,8 @@ import pytest
 
 from client import IncarnationClosed, LeaseState
 from client.transport import Response
-from tests.client.fleet import Diary
 from tests.client.seam import TTL_S, Seam, refusal
 from tests.waiting import until
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 @pytest.fixture

@@ -4,14 +4,8 @@ import asyncio
 
 import pytest
 
-from tests.client.fleet import Diary
 from tests.client.seam import Seam, refusal
 from tests.waiting import until
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import zlib
 import pytest
 
 from client.name_lock import NameLock
-from tests.client.fleet import Diary
 from tests.client.seam import Seam, refusal
 from tests.waiting import until
 
@@ -220,11 +219,6 @@ def test_a_descriptor_that_somebody_closed_is_never_written_to(tmp_path):
 
 
 # ----------------------------------------------------------------------------- the executor
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 @pytest.fixture

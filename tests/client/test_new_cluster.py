@@ -6,14 +6,8 @@ import pytest
 
 from client import LeaseState
 from client.testing import LocalCluster
-from tests.client.fleet import Diary
 from tests.client.seam import TTL_S, Seam, refusal
 from tests.waiting import until
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from tests.client.fleet import Diary
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -52,11 +51,6 @@ async def line_with(one, count):
         while len(keys := (await one.stdout.readline()).split()) < count:
             assert not one.stdout.at_eof()
         return {key.decode() for key in keys}
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 async def placed(operator, namespace):

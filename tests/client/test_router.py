@@ -8,16 +8,11 @@ from aiohttp import web
 from client import NotFound, Router, ShardParked, TimedOut, Unavailable
 from client.router import REFRESH_EVERY_S
 from tests.client.conftest import free_port
-from tests.client.fleet import Cuttable, Diary
+from tests.client.fleet import Cuttable
 from tests.client.scripted import ok, problem, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-
-@pytest.fixture
-def diary():
-    return Diary()
 
 
 def router(cluster, namespace, **options):
