@@ -393,7 +393,12 @@ async def test_the_last_pass_is_told_with_its_moves(api: Caller):
     assert {(m["source"], m["target"]) for m in last["moved"]} == {("e1", "e2")}
     assert last["moved_load"] == pytest.approx(2.0)
     assert last["spread_after"] < last["spread_before"]
-    cooling = (await api.get(f"{ns}/shards/{last['moved'][0]['key']}")).body
+
+    async def begun() -> dict[str, Any] | None:  # a pass is told when it is planned
+        shard: dict[str, Any] = (await api.get(f"{ns}/shards/{last['moved'][0]['key']}")).body
+        return shard if shard["next"] else None
+
+    cooling = await until(begun)
     assert (cooling["next_why"], cooling["next"]) == ("balance", "e2")
     assert 0 < cooling["cooldown_left_s"] <= 60
     figures = (await api.get("/metrics")).raw.decode()
