@@ -246,6 +246,7 @@ def rows_of(shards: int, executors: int, promised_s: float, rounds: int) -> Iter
     turns = []
     for _ in range(rounds):
         fleet.space.info = replace(fleet.space.info, policy=Policy())
+        gc.collect()  # the last round's mind: a leader lets go of it after its term
         turn_s, moves = asyncio.run(longest_turn_s(fleet))
         progress(f"longest turn {turn_s * 1e3:.1f} ms, {moves} moves")
         turns.append(turn_s)

@@ -151,14 +151,14 @@ class LoadBook:
         if keys:  # a report of nothing changes nothing
             self._folded[executor] = self._folds
         if 0 < len(keys) == len(owned) <= RUN_MAX:
-            self._runs[executor] = means.lay(keys, totals, weights, now)
+            self._runs[executor] = means.lay(tuple(keys), totals, weights, now)
             return
         self._runs.pop(executor, None)
         for key, total, weight in zip(keys, totals, weights, strict=True):
             means.put(key, (total, weight, now))
 
     def fold_again(
-        self, executor: str, keys: list[str], loads: list[float | None], now: float
+        self, executor: str, keys: tuple[str, ...], loads: list[float | None], now: float
     ) -> bool:
         """`fold` of a report that names the same shards in the same order, and a load of each.
 

@@ -1,5 +1,6 @@
 """What a leader remembers and answers by itself: heartbeats, loads, deadlines, facts, reasons."""
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -246,6 +247,20 @@ def test_an_incarnation_that_joined_counts_as_unheard_and_starts_the_quiet_perio
     mind.joined(space(state), "e1", NOW + 3)
     assert mind.last_join_at == NOW + 3
     assert "e1" not in mind.reported
+
+
+def test_a_garbage_collection_passes_over_the_names_that_were_reported() -> None:
+    state = fleet(1, 3)
+    mind = begun(state)
+    for sequence in (1, 2):
+        shards = report(s0=1.0, s1=1.0, s2=1.0)
+        mind.hear(space(state), beat("e1", sequence, shards=shards, received_at=NOW + sequence))
+    gc.collect()
+    sheet = mind.loads.sheet("e1")
+    assert sheet is not None
+    assert len(sheet.keys) == len(mind.reported["e1"]) == 3
+    assert not gc.is_tracked(sheet.keys)
+    assert not gc.is_tracked(mind.reported["e1"])
 
 
 def test_loads_of_retired_shards_are_forgotten_with_the_next_pass() -> None:

@@ -71,12 +71,15 @@ def settling(seats: Iterable[Seat], holdings: Holdings, aims: Aims) -> Slices[Pl
     descent = Descent(board, pricing, aims.quiet_mark)
     stop = yield from metered(board, _descend(descent, admission, floors, max(0, aims.budget)))
     blocked = yield from metered(board, _blocked(descent, admission, floors, stop))
+    yield len(board.seats) * SEAT_WORK
+    after = _figures(admission.actual)
+    yield len(board.seats) * SEAT_WORK
     return Plan(
         moves=tuple(admission.moves),
         stop=stop,
         blocked=blocked,
         before=before,
-        after=_figures(admission.actual),
+        after=after,
         bound=bound,
         held_back=tuple(admission.held_back),
         typical=typical,

@@ -13,13 +13,16 @@ from typing import Final
 
 from coordinator.core.planner.figures import fleet_figures
 from coordinator.core.planner.records import FleetFigures, Stack
-from coordinator.core.planner.slices import Slices, finished
+from coordinator.core.planner.slices import SEAT_WORK, Slices, finished
 
 RING_POINTS: Final = 100
 """Of each executor: what is usual, and leaves shares a tenth apart."""
 
 _DIGEST_WORK: Final = 20
 """To hash a name and find its point takes as long as to look at so many shards."""
+
+_LET_GO_WORK: Final = 1
+"""A digest is let go of as fast as a shard is looked at."""
 
 _AT_ONCE: Final = 100
 """Shards hashed between two looks at how much was done: a third of a millisecond."""
@@ -58,10 +61,12 @@ def measuring(stacks: Iterable[Stack], capacities: Mapping[str, float]) -> Slice
                 first = digest[0]
                 ring[seats[first][bisect_right(marks[first], digest)]] += load
             yield _DIGEST_WORK * len(some)
-    return Yardstick(
-        fleet_figures(dict(zip(names, modulo, strict=True)), capacities),
-        fleet_figures(dict(zip(names, ring, strict=True)), capacities),
-    )
+    by_modulo = fleet_figures(dict(zip(names, modulo, strict=True)), capacities)
+    yield SEAT_WORK * len(names)
+    by_ring = fleet_figures(dict(zip(names, ring, strict=True)), capacities)
+    while marks:  # a hundred thousand digests take 5 ms to let go of
+        yield _LET_GO_WORK * len(marks.pop())
+    return Yardstick(by_modulo, by_ring)
 
 
 _Ring = tuple[list[list[bytes]], list[list[int]]]
@@ -83,7 +88,9 @@ def _ring(names: Sequence[str]) -> Slices[_Ring]:
         part.sort()
         marks.append([mark for mark, _ in part])
         seats.append([at for _, at in part])
-        yield 4 * len(part)
+        work = 4 * len(part)
+        part.clear()  # all of them at once, at the end, took 10 ms
+        yield work
     # A ring: behind the last point of a part comes the first of the next that has any.
     behind = next((owners[0] for owners in seats if owners), 0)
     for owners in reversed(seats):
