@@ -47,6 +47,8 @@ class Note(msgspec.Struct, frozen=True):
     cpu_s: float
     """Of the process, since its start."""
     memory_mb: float
+    blocks: int
+    """Of memory that Python has given out: unlike what the process holds, none that was freed."""
     descriptors: int
     """Files and connections that are open."""
     is_leading: bool
@@ -111,6 +113,7 @@ class NotedNode(Node):
             "cpu_s": time.process_time(),
             "descriptors": sum(1 for _ in Path("/proc/self/fd").iterdir()),
             "memory_mb": resident * PAGE_BYTES / 1e6,
+            "blocks": sys.getallocatedblocks(),
             "is_leading": self.leader.is_leading,
             "applied": status.applied_index,
             "snapshot": status.snapshot_index,
@@ -122,9 +125,14 @@ class NotedNode(Node):
             file.write(msgspec.json.encode(note) + b"\n")
 
 
-if __name__ == "__main__":
-    NotedNode.notes = Path(sys.argv[1])
-    Often.entries = int(sys.argv[2])
+def main(arguments: list[str]) -> None:
+    """Run the product's program with this node in place of its own."""
+    NotedNode.notes = Path(arguments[1])
+    Often.entries = int(arguments[2])
     process.Node = NotedNode  # type: ignore[misc]
-    sys.argv = [sys.argv[0], *sys.argv[3:]]
+    sys.argv = [arguments[0], *arguments[3:]]
     product.main()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

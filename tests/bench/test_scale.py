@@ -24,6 +24,7 @@ def note(at: float, *stalls_ms: float, looks: int = 100) -> Note:
         looks=looks,
         cpu_s=0.0,
         memory_mb=50.0,
+        blocks=1_000,
         descriptors=30,
         is_leading=False,
         applied=1,
@@ -70,14 +71,34 @@ def test_what_is_above_its_bar_or_was_not_measured_is_said():
 def test_noise_is_flat_and_a_leak_is_not():
     chance = random.Random(1)
     noise = [(second, 60.0 + chance.gauss(0.0, 0.5)) for second in range(1_200)]
-    assert trend(noise).is_flat(2.0)
+    assert trend(noise).is_flat(2.0, 10.0)
     leak = [(second, figure + second * 10.0 / 3_600.0) for second, figure in noise]
     assert trend(leak).per_hour == pytest.approx(10.0, abs=1.0)
-    assert not trend(leak).is_flat(2.0)
+    assert not trend(leak).is_flat(2.0, 20.0)
     falling = trend([(second, -second) for second in range(1_200)])
-    assert falling.is_flat(0.0)
+    assert falling.is_flat(0.0, 1.0)
+
+
+def test_what_little_can_be_told_of_is_not_flat():
+    chance = random.Random(2)
+    wild = [(60.0 * minute, 60.0 + chance.gauss(0.0, 20.0)) for minute in range(20)]
+    line = trend(wild)
+    assert line.per_hour - line.error_per_hour < 0.0
+    assert not line.is_flat(2.0, 10.0)
+
+
+def test_an_interval_holds_the_true_slope_nineteen_times_in_twenty_also_when_minutes_are_alike():
+    held = 0
+    for seed in range(200):
+        chance, level, points = random.Random(seed), 0.0, []
+        for minute in range(20):
+            level = 0.5 * level + chance.gauss(0.0, 0.3)
+            points.append((60.0 * minute, 60.0 + 5.0 * minute / 60.0 + level))
+        line = trend(points)
+        held += abs(line.per_hour - 5.0) <= line.error_per_hour
+    assert held >= 170  # the likeness is estimated from the same twenty minutes
 
 
 def test_two_minutes_tell_nothing():
-    assert trend([(second, float(second)) for second in range(100)]).is_flat(0.0)
+    assert trend([(second, float(second)) for second in range(100)]).is_flat(0.0, 1.0)
     assert trend([]).mean == 0.0

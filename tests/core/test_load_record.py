@@ -116,6 +116,8 @@ def test_a_lost_outcome_begins_the_sweep_anew_and_ends_whole() -> None:
     assert troubled.controller is not None
     mind = troubled.controller.mind(troubled.space, troubled.now)
     at_ms = 1
+    assert mind.record.write(troubled.space, mind.loads, troubled.now + PERIOD_S, at_ms) == []
+    assert mind.record.next_at <= troubled.now + PERIOD_S  # at once, in the next step
     (command,) = mind.record.write(troubled.space, mind.loads, troubled.now + PERIOD_S, at_ms)
     troubled.controller.learn(command, None, troubled.state, troubled.now + PERIOD_S)
     assert mind.record.sweep is None

@@ -90,7 +90,10 @@ class LoadRecord:
         at_ms: int,
         point: BalancePoint | None = None,
     ) -> list[Command]:
-        """The next chunk of this leader's sweep, if it is time for one; with the last the point."""
+        """The next chunk of this leader's sweep, if it is time for one; with the last the point.
+
+        A sweep begins with a step of its own: of a million shards that takes as long as a chunk.
+        """
         if now < self.next_at:
             return []
         if self.sweep is None:
@@ -102,6 +105,7 @@ class LoadRecord:
             self.folds = loads.folds
             chunks = sum(map(entry_bytes, _some(namespace))) / _SOME * len(namespace.shards)
             self.pause_s = PERIOD_S * CHUNKS_A_PERIOD / (1.0 + chunks / CHUNK_BYTES)
+            return []
         keys, is_last = next(self.sweep)
         return [
             RecordLoads(
