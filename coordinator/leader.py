@@ -194,6 +194,10 @@ class LeaderLoop:
                 if isinstance(result, NotLeader):
                     raise result
 
+    def leads_with(self, controller: Controller) -> bool:
+        """Whether the term of this controller goes on."""
+        return self._controller is controller
+
     def current(self) -> Controller:
         """The controller of the term that this node leads; raises NotLeader without one."""
         if self._controller is None:

@@ -6,11 +6,11 @@ It decides nothing itself: the mind judges, the state machine rules.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, assert_never
 
 from coordinator.clock import Clock
-from coordinator.consensus import NotLeader, Overloaded, TooLarge
+from coordinator.consensus import Confirmation, ConsensusError, NotLeader, Overloaded, TooLarge
 from coordinator.core.commands import (
     AdoptClaims,
     Applied,
@@ -75,7 +75,7 @@ class Leadership:
         return self._loop.is_leading
 
     def _still(self, controller: Controller) -> None:
-        if self._loop.current() is not controller:
+        if not self._loop.leads_with(controller):
             raise NotLeader(self._replica.consensus.status().leader)
 
     def view(self, namespace: str) -> tuple[NamespaceState, Mind] | None:
@@ -89,6 +89,33 @@ class Leadership:
         controller = self._loop.current()
         return Confirmed(controller, await self._replica.consensus.confirm_leadership())
 
+    def when_confirmed(self, told: Callable[[Confirmed | None], None]) -> Confirmation:
+        """The same for whoever waits in no task; `told` with None when there is no such word.
+
+        Raises NotLeader elsewhere, and Overloaded when too many wait already.
+        """
+        controller = self._loop.current()
+
+        def tell(found: int | ConsensusError) -> None:
+            told(None if isinstance(found, ConsensusError) else Confirmed(controller, found))
+
+        return self._replica.consensus.when_confirmed(tell)
+
+    def hear(self, namespace: str, beat: Beat, confirmed: Confirmed) -> BeatAnswer | None:
+        """Acknowledge a usual heartbeat, one that changes nothing which others rely on.
+
+        None, and nothing is taken in, where there is more to it: see `heartbeat`.
+        """
+        controller = confirmed.controller
+        state = self._replica.state.namespaces.get(namespace)
+        if state is None or not self._loop.leads_with(controller):
+            return None
+        mind = controller.mind(state, self._clock.monotonic())
+        if mind.judge(state, beat) is not None or not mind.hear(state, beat):
+            return None
+        self._count("ok")
+        return _beat_answer(state, beat, confirmed.term)
+
     async def heartbeat(
         self, namespace: str, beat: Beat, confirmed: Confirmed
     ) -> BeatAnswer | Refused:
@@ -98,9 +125,11 @@ class Leadership:
         changes is committed, before it is answered.
         """
         answer = await self._acknowledge(confirmed.controller, namespace, beat, confirmed.term)
-        outcome = answer.reason if isinstance(answer, Refused) else "ok"
-        self.heartbeats_total[outcome] = self.heartbeats_total.get(outcome, 0) + 1
+        self._count(answer.reason if isinstance(answer, Refused) else "ok")
         return answer
+
+    def _count(self, outcome: str) -> None:
+        self.heartbeats_total[outcome] = self.heartbeats_total.get(outcome, 0) + 1
 
     async def _acknowledge(
         self, controller: Controller, namespace: str, beat: Beat, term: int

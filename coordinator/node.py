@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from coordinator.api import (
     DESK,
+    EXPRESS,
     SHELF,
     ApiTls,
     Door,
@@ -104,7 +105,9 @@ class Node:
         self._forwarder.tls = self._credentials.tls.client
         self._credentials.on_tls = self._renew
         self.fatal: asyncio.Future[str] | None = None
-        self._listener = Listener(self.app, settings.limits, self.app[SHELF].before)
+        self._listener = Listener(
+            self.app, settings.limits, self.app[SHELF].before, self.app[EXPRESS]
+        )
         meters.connections = lambda: self._listener.count
         meters.api_certificate_left_s = lambda: self._credentials.certificate_left_s
         self._watching: asyncio.Task[None] | None = None

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from coordinator.api.call import Desk
 from coordinator.api.door import Door
+from coordinator.api.express import Express
 from coordinator.api.forward import Forwarder
 from coordinator.api.kept import KeptAnswers
 from coordinator.api.openapi import document
@@ -27,6 +28,7 @@ from coordinator.settings import Settings
 
 DESK: Final = web.AppKey("desk", Desk)
 SHELF: Final = web.AppKey("shelf", Shelf)
+EXPRESS: Final = web.AppKey("express", Express)
 NAMESPACES: Final = "/v1/namespaces"
 """What nearly every path begins with."""
 
@@ -63,6 +65,7 @@ def make_app(
     server = Server(desk)
     app = web.Application(client_max_size=HEARTBEAT_BYTES)
     app[DESK] = desk
+    app[EXPRESS] = Express(desk, ROUTES, server.request_ids)
     shelf = app[SHELF] = Shelf(NAMESPACES)
     app.router.register_resource(shelf)
     for route in ROUTES:

@@ -5,7 +5,7 @@ what any route does.
 """
 
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
@@ -14,6 +14,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from coordinator.api import query as read
+from coordinator.api.bodies import Decode
 from coordinator.api.cursor import Cursor, parse
 from coordinator.api.door import Door
 from coordinator.api.encoding import JSON, MSGPACK, encoded
@@ -88,9 +89,17 @@ class Desk:
             self._status_at = now
         return self._status
 
+    def freshness(self, namespace: NamespaceState) -> dict[str, str]:
+        """How fresh a local read is."""
+        age_s = self.recent_status().leader_contact_age_s
+        headers = {"X-Revision": str(namespace.revision)}
+        if age_s is not None:
+            headers["X-Leader-Contact-Seconds"] = f"{age_s:.3f}"
+        return headers
 
-Decode = Callable[[web.Request, bytes], Body]
-"""Makes the record of a body, or refuses."""
+    def cursor_of(self, namespace: NamespaceState) -> str:
+        """The cursor of this node's present state."""
+        return f"{self.cluster_id}:{namespace.revision}"
 
 
 @dataclass(slots=True)
@@ -107,7 +116,7 @@ class Call(Generic[Body]):
     """Whether the caller wants msgpack where the route offers it."""
     caller: Caller = ANYBODY
     """Who asks."""
-    decode: Decode[Body] | None = None
+    decode: Decode | None = None
 
     # -- what was asked ------------------------------------------------------------------
 
@@ -115,7 +124,8 @@ class Call(Generic[Body]):
         """The record of a body that is read late."""
         if self.decode is None:
             raise TypeError("this route has no body")
-        return self.decode(self.request, self.payload)
+        record: Body = self.decode(self.request.headers, self.payload)
+        return record
 
     @property
     def query(self) -> Any:
@@ -224,15 +234,11 @@ class Call(Generic[Body]):
 
     def freshness(self, namespace: NamespaceState) -> dict[str, str]:
         """How fresh a local read is."""
-        age_s = self.desk.recent_status().leader_contact_age_s
-        headers = {"X-Revision": str(namespace.revision)}
-        if age_s is not None:
-            headers["X-Leader-Contact-Seconds"] = f"{age_s:.3f}"
-        return headers
+        return self.desk.freshness(namespace)
 
     def cursor_of(self, namespace: NamespaceState) -> str:
         """The cursor of this node's present state."""
-        return f"{self.desk.cluster_id}:{namespace.revision}"
+        return self.desk.cursor_of(namespace)
 
 
 def timestamp(at_ms: int) -> str:

@@ -1,16 +1,20 @@
 """One connection, from the moment it is made to its end.
 
-Decides how long a caller may take over a header and over reading an answer, and what is said to a
-request that is no HTTP. It must not know routes nor handlers.
+Decides how long a caller may take over a header and over reading an answer, what is said to a
+request that is no HTTP, and when a request may be answered without a task (`express`): while none
+is before it. It must not know routes nor handlers.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, cast
 
 import msgspec
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.http import RawRequestMessage
 from aiohttp.web_server import Server
 
+from coordinator.api.express import Express, Waiting
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
 from coordinator.settings import LimitSettings
 
@@ -42,12 +46,50 @@ class Places(Protocol):
         """Its place is free."""
 
 
+class _Sieve:
+    """aiohttp's parser, which hands on only what was not taken by the express lane."""
+
+    def __init__(self, parser: Any, takes: Callable[[Any, StreamReader], bool]) -> None:
+        self._parser = parser
+        self._takes = takes
+        self.message_consumed = parser.message_consumed
+        self.set_upgraded = parser.set_upgraded
+        self.pause_reading = parser.pause_reading
+
+    def feed_data(self, data: bytes) -> tuple[Sequence[Any], bool, bytes]:
+        """The requests that are whole up to their bodies, as aiohttp's."""
+        found: tuple[Sequence[Any], bool, bytes] = self._parser.feed_data(data)
+        messages, is_upgraded, tail = found
+        if len(messages) == 1 and not is_upgraded and self._takes(*messages[0]):
+            self._parser.message_consumed()
+            return (), False, tail
+        return found
+
+
 class Conversation(web.RequestHandler):
     """aiohttp's side of a connection, which by itself waits for callers for ever."""
 
-    __slots__ = ("_deadline", "_header_bytes", "_is_in", "_limits", "_patience", "_places")
+    __slots__ = (
+        "_deadline",
+        "_express",
+        "_finished",
+        "_has_taken",
+        "_header_bytes",
+        "_held",
+        "_is_in",
+        "_limits",
+        "_patience",
+        "_places",
+        "_waiting",
+    )
 
-    def __init__(self, server: Server, places: Places, limits: LimitSettings) -> None:
+    def __init__(
+        self,
+        server: Server,
+        places: Places,
+        limits: LimitSettings,
+        express: Express | None = None,
+    ) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -63,6 +105,15 @@ class Conversation(web.RequestHandler):
         self._header_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
+        self._express = express
+        self._finished = 0
+        """Of the requests that aiohttp was given (`_request_count`), how many it has answered."""
+        self._has_taken = False
+        self._waiting: tuple[Waiting, RawRequestMessage] | None = None
+        self._held = b""
+        """What came while an answer waits: the next request, of a caller that does not wait."""
+        if express is not None:
+            self._parser: Any = _Sieve(self._parser, self._takes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take part, or be turned away when there is no place."""
@@ -79,7 +130,13 @@ class Conversation(web.RequestHandler):
         """Part of a header or of a body. A header has to be whole in time, and within a size."""
         if not self._is_in:
             return
+        if self._waiting is not None:
+            self._hold(data)
+            return
         super().data_received(data)
+        if self._has_taken:
+            self._has_taken = False
+            return
         waiting = self._waiter
         if waiting is None or waiting.done():  # a header is whole, or this belongs to a body
             if self._deadline is not None:
@@ -99,6 +156,9 @@ class Conversation(web.RequestHandler):
         for timer in (self._deadline, self._patience):
             if timer is not None:
                 timer.cancel()
+        if self._waiting is not None:
+            self._waiting[0].forget()
+            self._waiting = None
         super().connection_lost(exc)
         self._places.ended(self)
 
@@ -115,6 +175,14 @@ class Conversation(web.RequestHandler):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer one of aiohttp's requests: what comes now has none before it."""
+        answered = await super().finish_response(request, resp, start_time)
+        self._finished += 1
+        return answered
 
     def handle_error(
         self,
@@ -151,6 +219,66 @@ class Conversation(web.RequestHandler):
         transport: Any = self.transport
         if transport is not None:
             transport.abort()
+
+    # -- the express lane ----------------------------------------------------------------
+
+    def _takes(self, message: Any, payload: StreamReader) -> bool:
+        """Whether a request is answered without a task: when none is before it, and it is plain."""
+        if self._finished != self._request_count or self._paused or self._express is None:
+            return False
+        took = self._express.take(message, payload, self)
+        if took is None:
+            return False
+        self._has_taken = True
+        if self._deadline is not None:
+            self._end_header()
+        self._header_bytes = 0
+        self._next_keepalive_close_time = self._loop.time() + KEEPALIVE_S
+        if isinstance(took, bytes):
+            self._say(took)
+        else:
+            self._waiting = took, message
+            self._request_in_progress = True  # a shutdown waits for it
+        return True
+
+    def answered(self, answer: bytes | None) -> None:
+        """The answer of what waited; None: the ordinary way is to give it."""
+        if self._waiting is None:
+            return  # the connection is gone
+        (waiting, message), self._waiting = self._waiting, None
+        if answer is None:
+            self._hand_on(waiting, message)
+        else:
+            self._say(answer)
+            self._request_in_progress = False
+            if self._handler_waiter is not None and not self._handler_waiter.done():
+                self._handler_waiter.set_result(None)
+        held, self._held = self._held, b""
+        if self._buffer_paused:
+            self._resume_reading_for_buffer()
+        if held:
+            self.data_received(held)
+
+    def _hand_on(self, waiting: Waiting, message: RawRequestMessage) -> None:
+        payload, read = waiting.payload, waiting.asked.payload
+        if read:  # by the express lane: as if nobody had read it yet
+            payload = StreamReader(self, len(read) + 1, loop=self._loop)
+            payload.feed_data(read)
+            payload.feed_eof()
+        self._request_count += 1
+        self._messages.append((message, payload))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _say(self, answer: bytes) -> None:
+        if self.transport is not None:
+            self.transport.write(answer)
+
+    def _hold(self, data: bytes) -> None:
+        """Keep what comes too early, and read no more until its turn: one read at most is kept."""
+        self._held += data
+        if not self._buffer_paused:
+            self._pause_reading_for_buffer()
 
     def _begin_header(self) -> None:
         self._deadline = asyncio.get_running_loop().call_later(

@@ -95,6 +95,28 @@ class Door:
         self._check(found.caller, path, need)
         return found.caller
 
+    def recognised(
+        self, method: str, headers: Mapping[str, str], path: Mapping[str, str], need: Need
+    ) -> Caller | None:
+        """Who asks, if that takes no second look: None for whoever is to go through `admit`.
+
+        So are all who would be refused, who have a rate, who are known by a certificate, and
+        pages. Nothing is counted, and nothing is told.
+        """
+        if method not in _CHANGES_NOTHING and hdrs.ORIGIN in headers:
+            return None
+        if self._book is None:
+            if self._checks_hosts and headers.get(hdrs.HOST) not in self._hosts:
+                return None
+            return ANYBODY
+        header = headers.get(hdrs.AUTHORIZATION, "")
+        if header[: len(SCHEME)].lower() != SCHEME:
+            return None
+        found = self._book.bearer(header[len(SCHEME) :].strip(), self._clock.wall_ms())
+        if found is None or found.requests_per_s is not None:
+            return None
+        return None if self._fault(found.caller, path, need) else found.caller
+
     def readmit(
         self, request: web.Request, path: Mapping[str, str], need: Need, admitted: Caller
     ) -> None:
@@ -155,16 +177,19 @@ class Door:
     # -- whether ----------------------------------------------------------------------------
 
     def _check(self, caller: Caller, path: Mapping[str, str], need: Need) -> None:
-        fault = why_not(
+        fault = self._fault(caller, path, need)
+        if fault is not None:
+            self._tell(TurnedAway.FORBIDDEN, caller.label, 1)
+            raise Refusal("forbidden", fault)
+
+    def _fault(self, caller: Caller, path: Mapping[str, str], need: Need) -> str | None:
+        return why_not(
             caller,
             need.right,
             namespace=path.get("namespace"),
             executor=path.get("executor"),
             is_narrowed=need.is_narrowed,
         )
-        if fault is not None:
-            self._tell(TurnedAway.FORBIDDEN, caller.label, 1)
-            raise Refusal("forbidden", fault)
 
     def _check_rate(self, label: str, per_s: float) -> None:
         wait_s = self._rates.take(label, per_s, self._clock.monotonic())

@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
-from coordinator.api.call import Call
+from coordinator.api.asked import Asked, Told
+from coordinator.api.call import Call, Desk
 from coordinator.api.cursor import Standing
 from coordinator.api.problems import Refusal, invalid, refused
 from coordinator.api.records import (
@@ -19,12 +20,14 @@ from coordinator.api.records import (
     HeartbeatAnswer,
     HeartbeatRequest,
 )
+from coordinator.api.rights import Caller
 from coordinator.api.routers import level_with
 from coordinator.core.commands import Acknowledge, Refused
 from coordinator.core.controller import Beat
 from coordinator.core.load import ProcessSignals
 from coordinator.core.namespace import ExecutorView, NamespaceState
 from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorStatus
+from coordinator.leadership import BeatAnswer
 
 _ELSEWHERE: Final = "the token is limited to executors on other hosts"
 LABEL_NAME_BYTES_MAX = 128
@@ -44,9 +47,29 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
     received_at = desk.clock.monotonic()
     confirmed = await desk.leader.confirmed()
     body = call.late_body()
-    _check_limits(call, body)
-    beat = Beat(
-        executor=call.executor,
+    _check_limits(desk, call.caller, name, call.executor, body)
+    beat = _beat(desk, call.executor, body, received_at)
+    answer = await desk.leader.heartbeat(name, beat, confirmed)
+    if isinstance(answer, Refused):
+        raise refused(answer)
+    return call.answer(_told(desk, answer))
+
+
+def usual_heartbeat(asked: Asked) -> Told | None:
+    """The same of one that nothing has to be committed for; looked at after the quorum's word."""
+    desk, name, executor = asked.desk, asked.path["namespace"], asked.path["executor"]
+    if asked.confirmed is None:
+        return None
+    body: HeartbeatRequest = asked.record
+    _check_limits(desk, asked.caller, name, executor, body)
+    beat = _beat(desk, executor, body, asked.received_at)
+    answer = desk.leader.hear(name, beat, asked.confirmed)
+    return None if answer is None else Told(_told(desk, answer))
+
+
+def _beat(desk: Desk, executor: str, body: HeartbeatRequest, received_at: float) -> Beat:
+    return Beat(
+        executor=executor,
         incarnation=body.incarnation,
         sequence=body.sequence,
         joining=body.joining,
@@ -59,31 +82,31 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
         received_at=received_at,
         at_ms=desk.clock.wall_ms(),
     )
-    answer = await desk.leader.heartbeat(name, beat, confirmed)
-    if isinstance(answer, Refused):
-        raise refused(answer)
-    return call.answer(
-        HeartbeatAnswer(
-            lease_ttl_s=answer.lease_ttl_s,
-            heartbeat_interval_s=answer.heartbeat_interval_s,
-            status=cast("ExecutorView", answer.status),
-            cursor=f"{desk.cluster_id}:{answer.revision}",
-            term=answer.term,
-            on_lease_loss=answer.on_lease_loss,
-            not_renewed=answer.not_renewed,
-        )
+
+
+def _told(desk: Desk, answer: BeatAnswer) -> HeartbeatAnswer:
+    return HeartbeatAnswer(
+        lease_ttl_s=answer.lease_ttl_s,
+        heartbeat_interval_s=answer.heartbeat_interval_s,
+        status=cast("ExecutorView", answer.status),
+        cursor=f"{desk.cluster_id}:{answer.revision}",
+        term=answer.term,
+        on_lease_loss=answer.on_lease_loss,
+        not_renewed=answer.not_renewed,
     )
 
 
-def _check_limits(call: Call[Any], told: HeartbeatRequest) -> None:
+def _check_limits(
+    desk: Desk, caller: Caller, namespace: str, executor: str, told: HeartbeatRequest
+) -> None:
     """Who is limited to hosts says that it is on one, and takes no name from another host."""
-    hosts, capacity_max = call.caller.hosts, call.caller.capacity_max
+    hosts, capacity_max = caller.hosts, caller.capacity_max
     if told.capacity > capacity_max:
         raise Refusal("forbidden", f"the token is limited to a capacity of {capacity_max:g}")
     if not hosts:
         return
-    state = call.desk.replica.state.namespaces.get(call.namespace_name)
-    former = None if state is None else _host_of(state, call.executor)
+    state = desk.replica.state.namespaces.get(namespace)
+    former = None if state is None else _host_of(state, executor)
     if not hosts.admits(told.host) or (former is not None and not hosts.admits(former)):
         raise Refusal("forbidden", _ELSEWHERE)
 

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from coordinator.api.addresses import network_of
 from coordinator.api.conversation import Conversation
+from coordinator.api.express import Express
 from coordinator.api.shelf import Plain
 from coordinator.descriptors import room_for
 from coordinator.settings import LimitSettings
@@ -33,11 +34,16 @@ class Listener:
     """Serves an application on one address, within bounds."""
 
     def __init__(
-        self, app: web.Application, limits: LimitSettings, front: Front | None = None
+        self,
+        app: web.Application,
+        limits: LimitSettings,
+        front: Front | None = None,
+        express: Express | None = None,
     ) -> None:
-        """`front` may answer before the application's router is asked."""
+        """`front` may answer before the application's router is asked, `express` before that."""
         self._limits = limits
         self._front = front
+        self._express = express
         self._runner = web.AppRunner(
             app,
             handler_cancellation=True,  # a caller that left frees its place among the waiters
@@ -117,7 +123,7 @@ class Listener:
         server = self._runner.server
         if server is None:
             raise RuntimeError("connections are taken between start and stop only")
-        return Conversation(server, self, self._limits)
+        return Conversation(server, self, self._limits, self._express)
 
     def admit(self, conversation: Conversation, peer: Any) -> bool:
         """Whether there is a place for one more connection; it is taken then.

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from coordinator.api.asked import Usual
 from coordinator.api.call import Call
 from coordinator.api.encoding import JSON
 from coordinator.api.rights import Right
@@ -98,6 +99,8 @@ class Route:
     """How much longer than others an answer may take: who hands it on waits for it."""
     is_read_late: bool = False
     """Its handler asks for the record of its body when it needs it, and may wait before."""
+    usual: Usual | None = None
+    """What it answers nearly always, without a task: the express lane asks for it (`express`)."""
     is_narrowed: bool = False
     """Without a namespace in its path: it shows of all namespaces only those that the caller may
     see. Other such routes are for callers without that limit."""

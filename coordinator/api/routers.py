@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from coordinator.api.call import Call
+from coordinator.api.asked import Asked, Told
+from coordinator.api.call import Call, Desk
 from coordinator.api.cursor import Cursor, Standing
 from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.problems import Refusal, invalid, refused
@@ -39,23 +40,41 @@ async def owner(call: Call[None]) -> web.Response:
     shard = namespace.shards.get(key)
     if shard is None or not is_routable(shard):
         namespace, shard = await _settled(call, namespace, key)
-    record = None if shard.executor is None else namespace.executors.get(shard.executor)
-    if record is None:
+    answer = _owner_of(call.desk, namespace, shard)
+    if answer is None:
         why = f": it is kept for {shard.reserved!r}, which restarts" if shard.reserved else ""
         raise Refusal("shard_unassigned", f"shard {key!r} has no owner at the moment{why}")
+    return call.answer_read(answer, namespace)
+
+
+def usual_owner(asked: Asked) -> Told | None:
+    """The same of a shard that has an owner."""
+    namespace = asked.desk.replica.state.namespaces.get(asked.path["namespace"])
+    if namespace is None or namespace.info.window is not None:
+        return None
+    shard = namespace.shards.get(asked.path["key"])
+    if shard is None or not is_routable(shard):
+        return None
+    answer = _owner_of(asked.desk, namespace, shard)
+    return None if answer is None else Told(answer, namespace)
+
+
+def _owner_of(desk: Desk, namespace: NamespaceState, shard: Shard) -> OwnerAnswer | None:
+    record = None if shard.executor is None else namespace.executors.get(shard.executor)
+    if record is None:
+        return None
     target = None if shard.target is None else namespace.executors.get(shard.target)
-    answer = OwnerAnswer(
+    return OwnerAnswer(
         namespace=namespace.info.name,
-        key=key,
+        key=shard.key,
         executor=record.id,
         address=record.profile.address,
         host=record.profile.host,
         epoch=shard.epoch,
         state=_STATES[shard.state],
         next=_next(target),
-        cursor=call.cursor_of(namespace),
+        cursor=desk.cursor_of(namespace),
     )
-    return call.answer_read(answer, namespace)
 
 
 def _next(target: Executor | None) -> NextOwner | None:

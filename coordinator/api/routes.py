@@ -46,6 +46,7 @@ _BUSIEST: Final = (
         audience="executor",
         right=Right.REPORT,
         summary="Renew a lease and report load.",
+        usual=executors.usual_heartbeat,
         is_read_late=True,
         leader=Leader.MUST,
         body=HeartbeatRequest,
@@ -68,6 +69,7 @@ _BUSIEST: Final = (
         audience="router",
         right=Right.LOOK_UP,
         summary="Who owns a shard.",
+        usual=routers.usual_owner,
         parameters=(
             Parameter("create", "Let an unknown key of an open namespace be born.", "boolean"),
             CONSISTENCY,

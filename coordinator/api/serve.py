@@ -4,25 +4,24 @@ Decides the order of the checks that all routes share. It must not know any sing
 """
 
 import asyncio
-import itertools
-import json
 import logging
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 from aiohttp import hdrs, web
 
 from coordinator import logs
-from coordinator.api.call import Call, Decode, Desk
-from coordinator.api.encoding import JSON, MSGPACK
+from coordinator.api.bodies import Decode, decoder
+from coordinator.api.call import Call, Desk
+from coordinator.api.encoding import MSGPACK
 from coordinator.api.forward import HOP_HEADER
 from coordinator.api.guarded import guarded
 from coordinator.api.origins import may_read, preflight
-from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal, invalid
+from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal
 from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
+from coordinator.api.request_ids import HEADER as ID_HEADER
+from coordinator.api.request_ids import RequestIds
 from coordinator.api.route import Leader, Parameter, Route
 from coordinator.api.shelf import Answer
 from coordinator.consensus import (
@@ -38,11 +37,6 @@ log = logging.getLogger("coordinator.api")
 REQUEST_ID: Final = web.RequestKey("request_id", str)
 TAKES_S: Final = web.RequestKey("takes_s", float)
 _TRACE_PARENT: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-_WELL_FORMED_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_AT: Final = re.compile(r"(.*?)(?: - at (?:key in )?`\$\.?(.*)`)?", re.DOTALL)
-
-_FromJson = msgspec.json.Decoder[Any]
-_FromMsgpack = msgspec.msgpack.Decoder[Any]
 _CONSENSUS_FAULTS: Final = (NotLeader, OutcomeUnknown, Overloaded, ProbeTimeout, TooLarge)
 
 
@@ -54,8 +48,7 @@ class Server:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._salt = secrets.token_hex(4)
-        self._numbers = itertools.count(1)
+        self.request_ids = RequestIds()
 
     def bind(self, route: Route) -> Answer:
         """What answers the requests of a route."""
@@ -65,12 +58,10 @@ class Server:
         """Around any handler: names requests, turns faults into problems, signs answers."""
         meters = self._desk.replica.meters
         answered, monotonic = meters.answered, meters.monotonic
+        name_of = self.request_ids.of
 
         async def around(request: web.Request, path: Mapping[str, str]) -> web.StreamResponse:
-            request_id = request.headers.get("X-Request-Id")
-            if request_id is None or not _WELL_FORMED_ID.fullmatch(request_id):
-                request_id = f"{self._salt}-{next(self._numbers):x}"
-            request[REQUEST_ID] = request_id
+            request[REQUEST_ID] = request_id = name_of(request.headers)
             logs.REQUEST_ID.set(request_id)
             logs.TRACE_ID.set(_trace_id(request.headers.get("traceparent", "")))
             began = monotonic()
@@ -94,7 +85,7 @@ class Server:
         known = {parameter.name: parameter for parameter in route.parameters}
         door, leader = self._desk.door, self._desk.leader
         handler = guarded(route, door)
-        decode = _decoder(route)
+        decode = decoder_of(route)
         decode_now = None if route.is_read_late else decode
 
         async def serve(request: web.Request, path: Mapping[str, str]) -> web.StreamResponse:
@@ -116,7 +107,7 @@ class Server:
                     return passed
             if wants_proof:
                 await self._desk.replica.consensus.confirm_leadership()
-            body = decode_now(request, payload) if decode_now else None
+            body = decode_now(request.headers, payload) if decode_now else None
             is_msgpack = route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, "")
             call = Call(self._desk, request, path, body, payload, is_msgpack, caller, decode)
             try:
@@ -132,7 +123,7 @@ class Server:
     def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """The headers of every answer. Strangers are told nothing of the cluster."""
         headers = response.headers
-        headers["X-Request-Id"] = request[REQUEST_ID]
+        headers[ID_HEADER] = request[REQUEST_ID]
         if self._desk.door.knows(request):
             cluster_id = self._desk.replica.state.cluster_id
             if cluster_id is not None:
@@ -314,62 +305,11 @@ def _check_query(request: web.Request, known: Mapping[str, Parameter]) -> None:
         raise Refusal("invalid", f"{errors[0].path}: {errors[0].message}", errors=tuple(errors))
 
 
-def _decoder(route: Route) -> Decode[Any] | None:
-    """What makes the route's record of a body; None for a route without one."""
-    if route.body is None:
-        return None
-    from_json: _FromJson = msgspec.json.Decoder(route.body)
-    from_msgpack: _FromMsgpack | None = (
-        msgspec.msgpack.Decoder(route.body) if route.has_msgpack else None
+def decoder_of(route: Route) -> Decode | None:
+    """What makes a route's record of a body; None for a route without one."""
+    return decoder(
+        route.body,
+        has_msgpack=route.has_msgpack,
+        is_optional=route.body_is_optional,
+        is_order=route.is_order,
     )
-    return lambda request, payload: _decoded(request, route, payload, from_json, from_msgpack)
-
-
-def _decoded(
-    request: web.Request,
-    route: Route,
-    payload: bytes,
-    from_json: _FromJson,
-    from_msgpack: _FromMsgpack | None,
-) -> Any:
-    """The body as the route's record, or a refusal that names the place."""
-    if not payload and route.body_is_optional:
-        payload, media = b"{}", JSON
-    else:
-        media = request.headers.get(hdrs.CONTENT_TYPE, "")
-    try:
-        if media == JSON or _is_json(media):
-            body = from_json.decode(payload)
-            if route.is_order and payload.count(b":") > 1:  # a single key cannot be doubled
-                json.loads(payload, object_pairs_hook=_once_each)
-            return body
-        if from_msgpack is not None and media == MSGPACK:
-            return from_msgpack.decode(payload)
-    except msgspec.ValidationError as fault:
-        found = _AT.fullmatch(str(fault))
-        path, message = (found[2] or "body", found[1]) if found else ("body", str(fault))
-        raise invalid(path, message.replace("`", "'")) from None
-    except (msgspec.DecodeError, RecursionError, ValueError) as fault:
-        raise invalid("body", str(fault) or type(fault).__name__) from None
-    raise Refusal(
-        "unsupported_media",
-        f"{media[:100] or 'no Content-Type'}: send {JSON}"
-        + (f" or {MSGPACK}" if from_msgpack is not None else ""),
-    )
-
-
-def _is_json(media: str) -> bool:
-    kind, _, rest = media.partition(";")
-    if kind.strip().lower() != JSON:
-        return False
-    charset = rest.strip().lower().replace('"', "")
-    return charset in {"", "charset=utf-8", "charset=utf8"}
-
-
-def _once_each(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice[:100]!r} stands twice in one object")
-    return table

@@ -30,13 +30,11 @@ def from_match(answer: Answer) -> Handler:
     return handler
 
 
-class _Place:
-    """One resource, by its segments: to compare them takes a third of what its pattern takes."""
+class Shape:
+    """A path by its segments: to compare them takes a third of what a pattern takes."""
 
-    def __init__(self, resource: web.DynamicResource) -> None:
-        self.resource = resource
-        self.answers: dict[str, Answer] = {}
-        segments = list(enumerate(resource.canonical.split("/")))
+    def __init__(self, path: str) -> None:
+        segments = list(enumerate(path.split("/")))
         self._constants = [(at, text) for at, text in segments if not text.startswith("{")]
         self._variables = [(at, text[1:-1]) for at, text in segments if text.startswith("{")]
 
@@ -46,6 +44,15 @@ class _Place:
             if parts[at] != text:
                 return None
         return None if "" in parts[1:] else {name: parts[at] for at, name in self._variables}
+
+
+class _Place(Shape):
+    """One resource and what answers there."""
+
+    def __init__(self, resource: web.DynamicResource) -> None:
+        super().__init__(resource.canonical)
+        self.resource = resource
+        self.answers: dict[str, Answer] = {}
 
 
 class Shelf(web.DynamicResource):

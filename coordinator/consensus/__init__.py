@@ -1,5 +1,6 @@
 """Consensus on bytes: PySyncObj made fast and safe. See `DESIGN.md` in this folder."""
 
+from coordinator.consensus.confirming import Confirmation
 from coordinator.consensus.contract import (
     ENTRY_BYTES_MAX,
     ApplyFailed,
@@ -23,6 +24,7 @@ from coordinator.consensus.survivor import force_new_cluster
 __all__ = [
     "ENTRY_BYTES_MAX",
     "ApplyFailed",
+    "Confirmation",
     "ConsensusConfig",
     "ConsensusError",
     "ConsensusNode",

@@ -13,14 +13,13 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from coordinator.consensus import library
+from coordinator.consensus.confirming import TIMEOUT_S, Confirmation, Confirmations, Told, resolve
 from coordinator.consensus.contract import (
-    IN_FLIGHT_MAX,
     ConsensusConfig,
     ConsensusError,
     NotLeader,
     OutcomeUnknown,
     Overloaded,
-    ProbeTimeout,
     SlicedMachine,
     StateMachine,
     Status,
@@ -109,7 +108,7 @@ class ConsensusNode:
         self._answers: list[tuple[asyncio.Future[Any], Any, int]] = []
         self._in_flight = 0
         self._deadlines: dict[float, deque[tuple[float, asyncio.Future[Any]]]] = {}
-        self._probes: dict[asyncio.Future[int], float] = {}
+        self._confirmations = Confirmations(self._replica, monotonic)
         self._told_applied = self._replica.engine.applied_index
         self._told_leader: int | None = None
         self._told_fatal = False
@@ -158,9 +157,10 @@ class ConsensusNode:
 
     def _give_up(self, why: str) -> None:
         waiting = [future for queue in self._deadlines.values() for _, future in queue]
-        for future in [*waiting, *self._probes]:
+        for future in waiting:
             if not future.done():
                 future.set_exception(OutcomeUnknown(why))
+        self._confirmations.give_up(why)
 
     async def _tick_forever(self) -> None:
         while True:
@@ -204,6 +204,7 @@ class ConsensusNode:
         for future, result, error in answers:
             self._settle(future, result, error)
         self._tell()
+        self._confirmations.tell()
         if replica.owes_appends or replica.engine.log.is_behind or replica.engine.is_behind:
             self._kick()  # a share of something waits, and nothing else may bring a step soon
 
@@ -239,9 +240,7 @@ class ConsensusNode:
                     future.set_exception(OutcomeUnknown("no outcome in time"))
             if not queue:
                 del self._deadlines[timeout_s]
-        for future in [f for f, deadline_s in self._probes.items() if deadline_s <= now]:
-            if not future.done():
-                future.set_exception(ProbeTimeout("no majority confirmed the leadership in time"))
+        self._confirmations.expire(now)
 
     def _tell(self) -> None:
         replica = self._replica
@@ -310,31 +309,28 @@ class ConsensusNode:
         # Called inside a tick, where an exception would apply the entry twice.
         self._answers.append((future, result, error))
 
-    async def confirm_leadership(self, *, timeout_s: float = 2.0) -> int:
-        """The term that a majority confirmed after this call.
+    def when_confirmed(self, told: Told, *, timeout_s: float = TIMEOUT_S) -> Confirmation:
+        """`told` is called with the term that a majority confirmed after this call, or the fault.
+
+        Raises NotLeader, or Overloaded when too many wait already.
+        """
+        if self._is_stopped or self._links is None:
+            raise NotLeader(self._replica.leader)
+        confirmation = self._confirmations.ask(told, timeout_s)
+        self._kick()
+        return confirmation
+
+    async def confirm_leadership(self, *, timeout_s: float = TIMEOUT_S) -> int:
+        """The same for whoever waits in a task.
 
         Raises NotLeader, ProbeTimeout, or Overloaded when too many wait already.
         """
-        if self._is_stopped or self._links is None or not self._replica.engine.is_leader:
-            raise NotLeader(self._replica.leader)
-        if len(self._probes) >= IN_FLIGHT_MAX:
-            raise Overloaded(f"{len(self._probes)} probes are waiting")
-        future: asyncio.Future[int] = self._loop.create_future()
-        self._probes[future] = self._monotonic() + timeout_s
-        self._replica.confirm(partial(self._confirmed, future))
-        self._kick()
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        confirmation = self.when_confirmed(partial(resolve, future), timeout_s=timeout_s)
         try:
             return await future
         finally:
-            del self._probes[future]
-
-    def _confirmed(self, future: asyncio.Future[int], term: int | None) -> None:
-        if future.done():
-            return
-        if term is None:
-            future.set_exception(NotLeader(self._replica.leader))
-        else:
-            future.set_result(term)
+            confirmation.forget()
 
     async def transfer_leadership(self, to: str | None = None) -> str:
         """The new leader. Proposals wait meanwhile; raises NotLeader or TransferFailed."""

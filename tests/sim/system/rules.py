@@ -13,7 +13,8 @@ from client import lease
 from client.lifecycle import AssignmentSet
 from client.reconcile import Reconciler
 from coordinator import leadership
-from coordinator.consensus import ConsensusNode, NotLeader
+from coordinator.consensus import ConsensusNode
+from coordinator.consensus.confirming import Confirmation, Told
 from coordinator.core.commands import JoinExecutor
 from coordinator.core.controller import losses, promises, window
 from coordinator.core.controller.mind import Mind
@@ -53,11 +54,11 @@ def _little_grace(former: Any) -> Any:
 
 
 def _unconfirmed(_: Any) -> Any:
-    async def confirm(self: ConsensusNode, *, timeout_s: float = 2.0) -> int:
-        del timeout_s
-        if not self._replica.engine.is_leader:
-            raise NotLeader(self._replica.leader)
-        return int(self._replica.engine.term)
+    def confirm(self: ConsensusNode, told: Told, *, timeout_s: float = 2.0) -> Confirmation:
+        confirmation = self._confirmations.ask(told, timeout_s)  # NotLeader where it is none
+        confirmation.settle(int(self._replica.engine.term))
+        self._kick()
+        return confirmation
 
     return confirm
 
@@ -142,7 +143,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "quorum-confirmed": Rule(
         "a heartbeat is answered only after a quorum confirmed the leader",
         ConsensusNode,
-        "confirm_leadership",
+        "when_confirmed",
         _unconfirmed,
     ),
     "overdue-lease": Rule(

@@ -1,0 +1,53 @@
+"""What the express lane knows of a request, and what a route says of its usual answer.
+
+Only that: no aiohttp request, no task. It must not know any single route.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from coordinator.api.bodies import Decode
+from coordinator.api.call import Desk
+from coordinator.api.rights import Caller
+from coordinator.core.namespace import NamespaceState
+from coordinator.leadership import Confirmed
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request that is whole, of a caller who may."""
+
+    desk: Desk
+    path: Mapping[str, str]
+    """The variables of the path, without escapes."""
+    headers: Mapping[str, str]
+    caller: Caller
+    received_at: float
+    """Monotonic seconds when it was whole: what counts of a heartbeat."""
+    decode: Decode | None
+    payload: bytes = b""
+    confirmed: Confirmed | None = None
+    """A quorum's word that came after it, where the route or the caller wants one."""
+
+    @property
+    def record(self) -> Any:
+        """The record of its body, or a refusal."""
+        if self.decode is None:
+            raise TypeError("this route has no body")
+        return self.decode(self.headers, self.payload)
+
+
+class Told(NamedTuple):
+    """The usual answer, a 200."""
+
+    record: object
+    read: NamespaceState | None = None
+    """What was read for it, of a local read: the answer says how fresh that is."""
+
+
+Usual = Callable[[Asked], Told | None]
+"""What a route answers at once, or None where there is more to it: a refusal, a wait, a commit.
+
+Then the ordinary way looks at the request anew, so nothing may have been changed.
+"""

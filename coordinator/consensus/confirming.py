@@ -1,0 +1,113 @@
+"""Whoever waits for a majority's word that this node leads, and for how long.
+
+Decides who is told, once, and when it is too late. Must not know rounds, which are `probe`'s, nor
+the network. Nobody is told inside a tick of the library, where a fault would be taken for its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from coordinator.consensus.contract import (
+    IN_FLIGHT_MAX,
+    ConsensusError,
+    NotLeader,
+    OutcomeUnknown,
+    Overloaded,
+    ProbeTimeout,
+)
+from coordinator.consensus.library import logger
+from coordinator.consensus.replica import Replica
+
+TIMEOUT_S: Final = 2.0
+"""A round takes milliseconds; by then another node leads, or soon will."""
+
+Told = Callable[[int | ConsensusError], None]
+"""Called once with the confirmed term, or with what stands against it."""
+
+
+def resolve(future: asyncio.Future[int], found: int | ConsensusError) -> None:
+    """Tell a task that waits for the future."""
+    if future.done():
+        return
+    if isinstance(found, ConsensusError):
+        future.set_exception(found)
+    else:
+        future.set_result(found)
+
+
+class Confirmation:
+    """One that was asked for."""
+
+    __slots__ = ("_book", "deadline_s", "told")
+
+    def __init__(self, book: "Confirmations", told: Told, deadline_s: float) -> None:
+        self._book = book
+        self.told = told
+        self.deadline_s = deadline_s
+
+    def forget(self) -> None:
+        """Nobody wants to be told any more."""
+        self._book.drop(self)
+
+    def settle(self, term: int | None) -> None:
+        """The round is over: a term, or None when this node does not lead."""
+        self._book.settle(self, term)
+
+
+class Confirmations:
+    """All that were asked for and not told yet."""
+
+    def __init__(self, replica: Replica, monotonic: Callable[[], float]) -> None:
+        self._replica = replica
+        self._monotonic = monotonic
+        self._waiting: dict[Confirmation, None] = {}
+        self._settled: list[tuple[Confirmation, int | None]] = []
+
+    def ask(self, told: Told, timeout_s: float) -> Confirmation:
+        """Join the next round; raises NotLeader, or Overloaded when too many wait already."""
+        if not self._replica.engine.is_leader:
+            raise NotLeader(self._replica.leader)
+        if len(self._waiting) >= IN_FLIGHT_MAX:
+            raise Overloaded(f"{len(self._waiting)} probes are waiting")
+        one = Confirmation(self, told, self._monotonic() + timeout_s)
+        self._waiting[one] = None
+        self._replica.confirm(one.settle)
+        return one
+
+    def drop(self, one: Confirmation) -> None:
+        """Tell it nothing."""
+        self._waiting.pop(one, None)
+
+    def settle(self, one: Confirmation, term: int | None) -> None:
+        """Keep what it is to be told until the step is over."""
+        self._settled.append((one, term))
+
+    def tell(self) -> None:
+        """Tell everybody whose round is over; called after a step."""
+        if not self._settled:
+            return
+        settled, self._settled = self._settled, []
+        for one, term in settled:
+            self._tell(one, NotLeader(self._replica.leader) if term is None else term)
+
+    def expire(self, now: float) -> None:
+        """Tell those who have waited for long enough."""
+        late = [one for one in self._waiting if one.deadline_s <= now]
+        for one in late:
+            self._tell(one, ProbeTimeout("no majority confirmed the leadership in time"))
+
+    def give_up(self, why: str) -> None:
+        """Tell everybody that there will be no word."""
+        self._settled = []
+        for one in list(self._waiting):
+            self._tell(one, OutcomeUnknown(why))
+
+    def _tell(self, one: Confirmation, found: int | ConsensusError) -> None:
+        if one not in self._waiting:
+            return
+        del self._waiting[one]
+        try:
+            one.told(found)
+        except Exception:  # noqa: BLE001 - a listener must not end a link or a step
+            logger.exception("listener_raised node=%s", self._replica.name)
