@@ -139,7 +139,7 @@ async def move(
     waits: bool,
     timeout_s: float,
 ) -> int:
-    """Move a shard now, by handoff. The balancer may move it on: `pin` keeps it."""
+    """Move a shard now, by handoff. The balancer lets it rest for a cooldown: `pin` keeps it."""
     target = _one_of(key, named)
     call = calls.shard_verb(session.namespace, target, "move", {"to": to, "reason": reason})
     answer = await session.change(call, "key", f"{target} goes to {to}")

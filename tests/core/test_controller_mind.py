@@ -429,6 +429,18 @@ def test_moves_are_counted_by_cause_and_rest_only_after_balance() -> None:
     assert mind.cooling_until == {}
 
 
+def test_a_shard_that_an_operator_moved_rests_from_the_move_on() -> None:
+    state = fleet(2, 4)
+    mind = Controller(state, NOW).mind(space(state), NOW)
+    start(state, "0", "e2", Cause.OPERATOR)
+    start(state, "2", "e2", Cause.DRAIN)
+    mind.track_handoffs(space(state), NOW)
+    cooldown_s = space(state).info.policy.balancer.effective_cooldown_s
+    assert mind.cooling_until == {"0": NOW + cooldown_s}
+    mind.track_handoffs(space(state), NOW + 1.0)
+    assert mind.cooling_until == {"0": NOW + cooldown_s}, "since it began, not as long as it lasts"
+
+
 def test_what_became_of_commands_elsewhere_or_without_a_namespace_teaches_nothing() -> None:
     state = fleet(1, 0)
     controller = Controller(state, NOW)

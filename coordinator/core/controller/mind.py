@@ -26,7 +26,7 @@ from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan, Rejection, Slices, Yardstick
 from coordinator.core.rules.executors import closed
-from coordinator.core.types import CloseCause, ExecutorStatus, Policy, Shard, ShardState
+from coordinator.core.types import Cause, CloseCause, ExecutorStatus, Policy, Shard, ShardState
 
 HEARING_MAX_S: Final = 600.0
 """Of a horizon of hours, ten minutes must do: a fleet that lost its leader may need balance too."""
@@ -313,6 +313,9 @@ class Mind:
             self.overdue.pop(ended, None)
         for handoff, key in open_now.items():
             shard = namespace.shards[key]
+            if handoff not in self.handoffs and shard.next_cause is Cause.OPERATOR:
+                # Whoever moved it by hand does not want to see it moved back in the next pass.
+                self.cool_down(key, namespace.info.policy.balancer.effective_cooldown_s, now)
             if self.handoffs.get(handoff, (None, now))[0] is not shard.state:
                 self.handoffs[handoff] = (shard.state, now)
             if shard.overdue:
