@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -196,9 +197,15 @@ class _Hands:
         body = {"incarnation": name, "sequence": sequence, "host": f"h{name[-3:]}", **fields}
         if "shards" not in fields and fields.get("joining"):
             body["shards"] = {}
+        await until(lambda: self._is_heard(name, body), PATIENCE_S)
+
+    async def _is_heard(self, name: str, body: dict[str, Any]) -> bool:
         async with (
             self._turns,
             self._session.post(f"{self._base}/{name}/heartbeat", json=body) as answer,
         ):
+            if answer.status == HTTPStatus.SERVICE_UNAVAILABLE:  # between two leaders
+                return False
             # A report overtook this one: the lease is renewed by it.
-            assert answer.status in {200, 409}, await answer.text()
+            assert answer.status in {HTTPStatus.OK, HTTPStatus.CONFLICT}, await answer.text()
+            return True
