@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster certs test lint types contracts format sim system browser bench fuzz fuzz-api lock audit bill cover rewrite build clean
+.PHONY: help setup demo cluster certs test lint types contracts format sim system installed browser bench fuzz fuzz-api lock audit bill cover rewrite build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ sim: setup ## the deterministic simulator (ARGS="--scope consensus|system --seed
 
 system: setup ## tests with real processes, the slow ones too; partitions need root, iproute2 and iptables
 	@$(BIN)/python -m pytest tests/system $(ARGS)
+
+installed: setup ## the guide's installs, on a machine with systemd and as an image (root; apt install debootstrap systemd-container buildah)
+	@$(BIN)/python -m pytest tests/installed $(ARGS)
 
 browser: setup ## the dashboard in a real Chromium (apt install chromium); pictures in screenshots/; axe-core where npm is
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
