@@ -58,9 +58,14 @@ class Confirmation:
 class Confirmations:
     """All that were asked for and not told yet."""
 
-    def __init__(self, replica: Replica, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, replica: Replica, monotonic: Callable[[], float], kick: Callable[[], None]
+    ) -> None:
+        """`kick` brings a step of the replica."""
         self._replica = replica
         self._monotonic = monotonic
+        self._kick = kick
+        self._resting: asyncio.TimerHandle | None = None
         self._waiting: dict[Confirmation, None] = {}
         self._settled: list[tuple[Confirmation, int | None]] = []
 
@@ -73,7 +78,22 @@ class Confirmations:
         one = Confirmation(self, told, self._monotonic() + timeout_s)
         self._waiting[one] = None
         self._replica.confirm(one.settle)
+        self._see_to_a_round()
         return one
+
+    def _see_to_a_round(self) -> None:
+        """A step for whoever waits, when a round may begin for them."""
+        due_s = self._replica.probe.due_s(self._monotonic())
+        if due_s is None or self._resting is not None:
+            return
+        if due_s == 0.0:
+            self._kick()
+        else:
+            self._resting = asyncio.get_running_loop().call_later(due_s, self._rested)
+
+    def _rested(self) -> None:
+        self._resting = None
+        self._kick()
 
     def drop(self, one: Confirmation) -> None:
         """Tell it nothing."""
@@ -85,11 +105,10 @@ class Confirmations:
 
     def tell(self) -> None:
         """Tell everybody whose round is over; called after a step."""
-        if not self._settled:
-            return
         settled, self._settled = self._settled, []
         for one, term in settled:
             self._tell(one, NotLeader(self._replica.leader) if term is None else term)
+        self._see_to_a_round()
 
     def expire(self, now: float) -> None:
         """Tell those who have waited for long enough."""

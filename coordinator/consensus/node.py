@@ -108,7 +108,7 @@ class ConsensusNode:
         self._answers: list[tuple[asyncio.Future[Any], Any, int]] = []
         self._in_flight = 0
         self._deadlines: dict[float, deque[tuple[float, asyncio.Future[Any]]]] = {}
-        self._confirmations = Confirmations(self._replica, monotonic)
+        self._confirmations = Confirmations(self._replica, monotonic, self._kick)
         self._told_applied = self._replica.engine.applied_index
         self._told_leader: int | None = None
         self._told_fatal = False
@@ -316,9 +316,7 @@ class ConsensusNode:
         """
         if self._is_stopped or self._links is None:
             raise NotLeader(self._replica.leader)
-        confirmation = self._confirmations.ask(told, timeout_s)
-        self._kick()
-        return confirmation
+        return self._confirmations.ask(told, timeout_s)
 
     async def confirm_leadership(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """The same for whoever waits in a task.

@@ -2,6 +2,7 @@
 
 Decides when a round begins, who shares it, and when it is won. Must not know the network. One
 round is in flight; whoever asks meanwhile shares the next, so a thousand callers cost two rounds.
+Where callers never cease, each round waits a moment for more of them: see `PACE_S`.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 REPEAT_S: Final = 0.1
 """A round is asked again after this: a broken link may have swallowed it."""
+
+PACE_S: Final = 0.002
+"""Between the beginnings of two rounds while many ask. A round costs three nodes about as much as
+three heartbeats, and one began for every few of those; whoever asks alone never waits for it."""
+MANY: Final = 4
+"""Who shared the last round: so many are a stream of callers, not two that met."""
 
 Confirmed = Callable[[int | None], None]
 """Called once with the confirmed term, or None when this node does not lead."""
@@ -30,6 +37,7 @@ class Probe:
         self._asked_at_s = 0.0
         self._in_flight: list[Confirmed] = []
         self._next: list[Confirmed] = []
+        self._next_at_s = 0.0
 
     def ask(self, confirmed: Confirmed) -> None:
         """Joins the next round; a round that is in flight already began too early."""
@@ -51,13 +59,21 @@ class Probe:
                 self._send()
             return
         # An entry of the own term was applied: what is confirmed is also complete.
-        if self._next and replica.is_ready_leader:
+        if self._next and replica.is_ready_leader and replica.now >= self._next_at_s:
             self._id += 1
             self._term = replica.engine.term
             self._acks = set()
             self._in_flight, self._next = self._next, []
+            is_stream = len(self._in_flight) >= MANY and replica.peers
+            self._next_at_s = replica.now + PACE_S if is_stream else 0.0
             self._send()
             self._settle()
+
+    def due_s(self, now: float) -> float | None:
+        """In how long a step is wanted that begins a round; None while none can begin."""
+        if self._in_flight or not self._next or not self._replica.is_ready_leader:
+            return None  # what ends that brings a step by itself
+        return max(0.0, self._next_at_s - now)
 
     def _send(self) -> None:
         self._asked_at_s = self._replica.now

@@ -3,6 +3,7 @@
 import pytest
 
 from coordinator.consensus import ConsensusError
+from coordinator.consensus.probe import MANY, PACE_S
 from tests.consensus.lab import Lab, entry
 
 # step-down
@@ -196,12 +197,47 @@ def test_whoever_asks_during_a_round_shares_the_next():
     lab.hear("n2", "probe_ack", id=probe["id"], term=term)
     assert first == [[term]] * 10
     assert late == [[]] * 10
-    lab.step()
+    lab.pass_s(PACE_S)
     (probe,) = lab.sent("n2", "probe")
     lab.hear("n2", "probe_ack", id=probe["id"] - 1, term=term)  # the answer to a former question
     assert late == [[]] * 10
     lab.hear("n2", "probe_ack", id=probe["id"], term=term)
     assert late == [[term]] * 10
+
+
+def test_of_a_stream_of_callers_each_round_waits_for_more_and_of_single_ones_none():
+    lab = Lab()
+    term = lab.lead()
+    for callers in (1, MANY - 1, MANY):  # each begins at once, so soon after the one before
+        answers = [probing(lab) for _ in range(callers)]
+        assert lab.replica.probe.due_s(lab.now) == 0.0
+        lab.step()
+        (probe,) = lab.sent("n2", "probe")
+        assert lab.replica.probe.due_s(lab.now) is None, "the answer brings the next step"
+        lab.hear("n2", "probe_ack", id=probe["id"], term=term)
+        assert answers == [[term]] * callers
+    alone = probing(lab)
+    due_s = lab.replica.probe.due_s(lab.now)
+    assert due_s == pytest.approx(PACE_S, rel=0.1)
+    lab.step()
+    assert lab.sent("n2", "probe") == []
+    lab.now += due_s
+    lab.step()
+    (probe,) = lab.sent("n2", "probe")
+    lab.hear("n2", "probe_ack", id=probe["id"], term=term)
+    assert alone == [term]
+    probing(lab)
+    assert lab.replica.probe.due_s(lab.now) == 0.0, "the stream has ended"
+
+
+def test_no_round_waits_for_more_where_there_is_nobody_to_ask():
+    lab = Lab()
+    lab.lead()
+    lab.replica.peers = ()
+    for _ in range(3):
+        answers = [probing(lab) for _ in range(MANY)]
+        lab.step()
+        assert all(answers)
 
 
 def test_a_swallowed_probe_is_repeated():
