@@ -146,13 +146,22 @@ def overlaps(tenures: Iterable[Tenure]) -> list[Overlap]:
 
 
 def epoch_faults(tenures: Iterable[Tenure]) -> list[tuple[Tenure, Tenure]]:
-    """Pairs of tenures of a shard whose epochs do not rise: a fencing token that is no token."""
+    """Pairs of tenures of a shard whose epochs do not rise: a fencing token that is no token.
+
+    An incarnation that stopped for want of a lease, and won it back before anybody was given the
+    shard, goes on under the epoch that it had.
+    """
     return [
         (earlier, later)
         for of_key in by_key(tenures).values()
         for earlier, later in pairwise(of_key)
-        if later.epoch_first <= earlier.epoch_last
+        if later.epoch_first < earlier.epoch_last
+        or (later.epoch_first == earlier.epoch_last and not _is_same_process(earlier, later))
     ]
+
+
+def _is_same_process(one: Tenure, other: Tenure) -> bool:
+    return (one.executor, one.incarnation) == (other.executor, other.incarnation)
 
 
 def moves(tenures: Iterable[Tenure], since: float, until: float) -> int:

@@ -58,13 +58,29 @@ def _is_strained(before: ProcessSignals | None, signals: ProcessSignals) -> bool
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The shards of one report that named a load of each, and their means."""
+    """The shards of one report that named a load of each, and their means: as they are now."""
 
-    keys: Sequence[str]
-    means: Sequence[float]
-    """Beside the keys. A million floats in lists take 30 ms to let go of, in arrays nothing."""
-    heard_at: float
-    """No window of any of them ended before."""
+    _run: Run
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """Their names."""
+        return self._run.keys
+
+    @property
+    def means(self) -> Sequence[float]:
+        """Beside the keys. A million floats in lists take 30 ms to let go of, in arrays nothing."""
+        return self._run.means
+
+    @property
+    def total(self) -> float:
+        """The sum of the means."""
+        return self._run.total
+
+    @property
+    def heard_at(self) -> float:
+        """No window of any of them ended before."""
+        return self._run.heard_at
 
 
 class LoadBook:
@@ -186,7 +202,7 @@ class LoadBook:
         What it owns may be more by now.
         """
         run = self._runs.get(executor)
-        return None if run is None or not run.is_whole else Sheet(run.keys, run.means, run.heard_at)
+        return None if run is None or not run.is_whole else Sheet(run)
 
     def _window(self, executor: str, now: float) -> float | None:
         """The weight of the window that a report closes; None for one too short to count."""

@@ -9,7 +9,7 @@ numbers in arrays, written from one end to the other. Must not know where shards
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from math import expm1, inf, log1p
+from math import expm1, fsum, inf, log1p
 from operator import truediv
 from typing import Final
 
@@ -64,6 +64,11 @@ class Run:
     def means(self) -> "array[float]":
         """The mean loads, beside the keys."""
         return array("d", map(truediv, self.totals, self.weights))
+
+    @property
+    def total(self) -> float:
+        """The sum of the means: a fifth of the time where all were measured alike."""
+        return fsum(self.means) if self.even is None else fsum(self.totals) / self.even
 
     def is_of(self, keys: tuple[str, ...]) -> bool:
         """Whether it holds just these shards, in this order."""

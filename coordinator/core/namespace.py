@@ -16,6 +16,7 @@ from coordinator.core.orders import Cordon, Drain
 from coordinator.core.routing import ChangeRing
 from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.sets import duty, parties, standing
+from coordinator.core.struck import Struck
 from coordinator.core.table import Table, merge
 from coordinator.core.tenures import Tenure, TenureRing
 from coordinator.core.types import (
@@ -86,7 +87,7 @@ class NamespaceState:
         self.pinned: dict[str, None] = {}
         self.expiring: dict[str, None] = {}
         """Keys of the shards whose pin ends by itself."""
-        self.struck: dict[str, None] = {}
+        self.struck = Struck()
         self.ring = ChangeRing(revision)
         self.events = EventRing()
         self.tenures = TenureRing()
@@ -210,10 +211,11 @@ class NamespaceState:
 
     def tables(self) -> list[Mapping[str, object]]:
         """The tables that may be large."""
-        flat = (self.in_flight, self.pinned, self.expiring, self.struck)
+        flat = (self.in_flight, self.pinned, self.expiring)
         nested = (self._owned, self._incoming, self._reserved)
         of_each = (keys for by_executor in nested for keys in by_executor.values())
-        return [*self.shards.parts, *self.vacant.parts, *flat, *of_each]
+        struck = self.struck.tables()
+        return [*self.shards.parts, *self.vacant.parts, *flat, *struck, *of_each]
 
     def follow(self, follower: Follower) -> None:
         """Tell it of each shard before that changes, for as long as anybody else holds it."""
@@ -301,8 +303,7 @@ class NamespaceState:
             self.pinned[key] = None
         if shard.pin_until_ms is not None:
             self.expiring[key] = None
-        if shard.strikes:
-            self.struck[key] = None
+        self.struck.add(shard)
 
     def _unindex(self, shard: Shard) -> None:
         key = shard.key
@@ -317,8 +318,9 @@ class NamespaceState:
                 if not keys:
                     del index[executor]
         self.vacant.pop(key, None)
-        for few in (self.in_flight, self.pinned, self.expiring, self.struck):
+        for few in (self.in_flight, self.pinned, self.expiring):
             few.pop(key, None)
+        self.struck.remove(shard)
 
     # -- snapshots -----------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from math import ceil, comb
 from typing import Final
 
 from coordinator.core.strikes import StrikeKind
+from coordinator.core.struck import crashes_of
 from coordinator.core.types import (
     Shard,
 )
@@ -88,25 +89,9 @@ class Scene:
     """Of each executor, all that count and are not forgotten."""
 
 
-def crashes_of(shard: Shard) -> int:
-    """How many crashes a shard was present at."""
-    return sum(strike.kind is StrikeKind.CRASH for strike in shard.strikes)
-
-
 def failed_starts_of(shard: Shard) -> int:
     """How often a shard could not be started."""
     return len(shard.strikes) - crashes_of(shard)
-
-
-def crashes_told(shards: Iterable[Shard]) -> Counter[str]:
-    """How often each executor crashed, as the strikes of these shards tell."""
-    told = {
-        (one.executor, one.at_ms): None
-        for shard in shards
-        for one in shard.strikes
-        if one.kind is StrikeKind.CRASH
-    }
-    return Counter(executor for executor, _ in told)
 
 
 def parked_max(shards: int) -> int:

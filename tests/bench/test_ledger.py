@@ -37,6 +37,13 @@ def test_epochs_that_stand_still_or_fall_are_faults():
     assert len(epoch_faults(handed_over(epochs=(2, 1)))) == 1
 
 
+def test_who_wins_its_lease_back_goes_on_under_the_same_epoch_and_nobody_else_does():
+    notes = [note("start", 0.0, "a", "k", 5), note("stop", 1.0, "a", "k", 5)]
+    assert epoch_faults(tenures_of([*notes, note("start", 1.3, "a", "k", 5)])) == []
+    assert len(epoch_faults(tenures_of([*notes, note("start", 1.3, "a", "k", 4)]))) == 1
+    assert len(epoch_faults(tenures_of([*notes, note("start", 1.3, "b", "k", 5)]))) == 1
+
+
 def test_an_epoch_raised_in_place_counts_when_the_next_tenure_is_compared():
     notes = [
         note("start", 0.0, "a", "k", 1),

@@ -4,21 +4,21 @@ Soft: a new leader knows the strikes, which are replicated, and begins to count 
 then counts fewer than there were, which holds nothing against any shard that its strikes do not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.poison import (
     MEMORY_S,
     STORM_LEASES,
-    crashes_of,
-    crashes_told,
     is_storm,
     most_crashes,
     places_at,
 )
 from coordinator.core.strikes import StrikeKind
+from coordinator.core.struck import crashes_of
 from coordinator.core.types import (
     ExecutorStatus,
     Shard,
@@ -26,6 +26,12 @@ from coordinator.core.types import (
 
 if TYPE_CHECKING:
     from coordinator.core.controller.mind import Mind
+
+FORGET_EVERY_S: Final = 10.0
+"""How often strikes are looked at; they are kept for minutes."""
+
+LOOKS_MAX: Final = 1_000
+"""Struck shards looked at in one step: 1 ms. All shards of a tenth of a large fleet may be."""
 
 CRASHES_MAX: Final = 1024
 """Remembered; what crashes more often in ten minutes is a storm with any fleet."""
@@ -64,6 +70,11 @@ class CrashBook:
     """Of each struck shard how many strikes it has, and since when this leader knows."""
     looks_at: float = float("-inf")
     """When it is time again to look for strikes to forget."""
+    _looking: Iterator[str] | None = None
+    """Struck shards that are yet to be looked at this time."""
+    _looked: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Those that were: `struck_since` when all are."""
+    _looks_began_at: float = 0.0
     _trial: tuple[float, float] = (0.0, 0.0)
     """After which crash it is, and when it ends."""
     _seen: dict[tuple[str, str], _Seen] = field(default_factory=dict)
@@ -76,11 +87,10 @@ class CrashBook:
     ) -> Weight:
         """Take in that a process ended without a farewell; asked again it says the same."""
         threshold = namespace.info.policy.poison_threshold
-        owned = namespace.owned(executor)
-        if threshold is None or not owned:
+        if threshold is None or not namespace.owned(executor):
             return NO_CRASH
+        held = [namespace.shards[key] for key in namespace.struck.owned(executor)]
         if (executor, incarnation) not in self._seen:
-            held = [namespace.shards[key] for key in owned]
             is_explained = any(_met_elsewhere(shard, executor) for shard in held)
             self._seen[executor, incarnation] = _Seen(executor, now, is_explained)
             self.last_at = now
@@ -95,14 +105,13 @@ class CrashBook:
             self.storm_until = now + window_s
         if now < self.storm_until or namespace.info.mass_failure is not None:
             return NO_CRASH
-        met = 1 + most_crashes([namespace.shards[key] for key in owned])
-        is_grave = met >= places_at(threshold) and 2 * met > self._told(namespace)
+        met = 1 + most_crashes(held)
+        is_grave = met >= places_at(threshold) and 2 * met > namespace.struck.crashes
         return Weight(is_crash=True, withhold_at=met if is_grave else 0)
 
-    def _told(self, namespace: NamespaceState) -> int:
-        """Crashes that strikes tell of, before the present one."""
-        struck = (namespace.shards[key] for key in namespace.struck)
-        return sum(crashes_told(struck).values())
+    def knows(self, executor: str, incarnation: str) -> bool:
+        """Whether the end of this process was weighed before."""
+        return (executor, incarnation) in self._seen
 
     def trial_end(self, now: float, trial_s: float) -> float:
         """When who was given suspects after the last crash, first now, has lived long enough."""
@@ -121,17 +130,28 @@ class CrashBook:
             for (name, other), one in self._seen.items()
         )
 
-    def due(self, shards: Iterable[Shard], now: float) -> list[str]:
-        """Keys of those struck shards that run and met nothing new for long enough."""
-        before, self.struck_since = self.struck_since, {}
+    def due(self, namespace: NamespaceState, now: float) -> list[str]:
+        """Keys of those struck shards that run and met nothing new for long enough.
+
+        Of very many the next `LOOKS_MAX`: all of them are through when `looks_at` lies ahead.
+        """
+        if self._looking is None:
+            self._looking, self._looked = iter([*namespace.struck]), {}
+            self._looks_began_at = now
+        some = [*islice(self._looking, LOOKS_MAX)]
         found: list[str] = []
-        for shard in shards:
+        for shard in map(namespace.shards.get, some):
+            if shard is None or not shard.strikes or shard.fate is not None:
+                continue
             count = len(shard.strikes)
-            known, since = before.get(shard.key, (count, now))
+            known, since = self.struck_since.get(shard.key, (count, now))
             since = since if known == count and shard.executor is not None else now
-            self.struck_since[shard.key] = (count, since)
+            self._looked[shard.key] = (count, since)
             if now - since >= MEMORY_S:
                 found.append(shard.key)
+        if len(some) < LOOKS_MAX:
+            self.struck_since, self._looking = self._looked, None
+            self.looks_at = self._looks_began_at + FORGET_EVERY_S
         return found
 
     def _forget_old(self, now: float) -> None:

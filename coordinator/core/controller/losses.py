@@ -33,7 +33,8 @@ def plan_losses(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -
     ]
     for executor, incarnation in expired:
         # All of them before any is weighed for good: together they may be a storm.
-        weight_of(namespace, mind, executor, incarnation, now)
+        if not mind.crashes.knows(executor, incarnation):
+            weight_of(namespace, mind, executor, incarnation, now)
     room = PLANNED_MAX
     for executor, incarnation in expired:
         record = namespace.executors.get(executor)

@@ -4,8 +4,12 @@ Only vacant shards are parked, right after the crash or the failed start that wa
 before anybody gets them again; a shard that runs is left alone whatever its past.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heapreplace
+from itertools import islice
 from math import ceil
+from operator import attrgetter
 from typing import Final
 
 from coordinator.core.commands import Command, ForgetStrikes, ParkPoison
@@ -16,25 +20,24 @@ from coordinator.core.namespace import NamespaceState
 from coordinator.core.poison import (
     Scene,
     Spared,
-    crashes_of,
-    crashes_told,
     failed_starts_of,
     most_crashes,
+    parked_max,
     spared_of_crashes,
     spared_of_failures,
 )
+from coordinator.core.struck import crashes_of
 from coordinator.core.types import (
     Cause,
-    Fate,
     Placement,
     Shard,
 )
 
-FORGET_EVERY_S: Final = 10.0
-"""How often strikes are looked at; they are kept for minutes."""
-
 KEYS_MAX: Final = 500
 """Of one command that forgets: 500 keys of 256 bytes fit a quarter of a log entry."""
+
+FORGOTTEN_MAX: Final = 1_000
+"""Shards whose strikes one step forgets, in 10 ms on every node; others with the next."""
 
 TRIAL_LEASES: Final = 1.5
 """How long a single executor must live with half of the suspects before it gets the rest: a crash
@@ -68,40 +71,50 @@ def _to_forget(namespace: NamespaceState, book: CrashBook, now: float) -> tuple[
     """Keys of shards whose strikes say nothing any more, and why."""
     if now < book.storm_until:
         # A storm tells nothing, and takes what was told before with it.
-        return [shard.key for shard in _struck(namespace)], "storm"
-    if book.is_trial_over(now) and (waiting := suspects_among(_ownerless(namespace))):
-        met = most_crashes(waiting)
-        proven = (shard for shard in _struck(namespace) if shard.executor is not None)
-        return [shard.key for shard in proven if crashes_of(shard) == met], "outlived a trial"
+        shards = (namespace.shards[key] for key in namespace.struck)
+        told = (shard.key for shard in shards if shard.fate is None)
+        return [*islice(told, FORGOTTEN_MAX)], "storm"
+    if book.is_trial_over(now) and _has_suspects(namespace):
+        # Who met as many and lived on.
+        shards = (namespace.shards[key] for key in namespace.struck.met(_top(namespace)))
+        proven = (s.key for s in shards if s.executor is not None and s.fate is None)
+        return [*islice(proven, FORGOTTEN_MAX)], "outlived a trial"
     if now >= book.looks_at:
-        book.looks_at = now + FORGET_EVERY_S
-        return book.due(_struck(namespace), now), "ran well"
+        return book.due(namespace, now), "ran well"
     return [], ""
 
 
-def _struck(namespace: NamespaceState) -> Iterator[Shard]:
-    shards = (namespace.shards[key] for key in namespace.struck)
-    return (shard for shard in shards if shard.fate is None)
+def _top(namespace: NamespaceState) -> int:
+    """The most crashes that a vacant shard met."""
+    return namespace.struck.most_waiting
 
 
-def _ownerless(namespace: NamespaceState) -> list[Shard]:
-    """Struck shards that are vacant, by key."""
-    keys = sorted(key for key in namespace.struck if key in namespace.vacant)
-    return [namespace.shards[key] for key in keys]
+def _waiting_at_top(namespace: NamespaceState) -> Iterator[Shard]:
+    """The vacant shards that met the most, if those met more than one."""
+    shards = (namespace.shards[key] for key in namespace.struck.met(_top(namespace)))
+    return (shard for shard in shards if shard.key in namespace.vacant)
+
+
+def _has_suspects(namespace: NamespaceState) -> bool:
+    """Whether some are to be placed so that the next crash tells."""
+    return any(not shard.pin for shard in _waiting_at_top(namespace))
 
 
 def _parks(namespace: NamespaceState, at_ms: int) -> list[Command]:
     """One at a time: the next is judged by what the first leaves."""
-    suspects = _ownerless(namespace)
-    if not suspects or namespace.info.policy.poison_threshold is None:
+    threshold = namespace.info.policy.poison_threshold
+    if not namespace.struck.waiting or threshold is None:
         return []
-    scene = scene_of(namespace, namespace.info.policy.poison_threshold)
-    met = most_crashes(suspects)
-    at_top = sum(
-        crashes_of(namespace.shards[key]) >= met and namespace.shards[key].fate is None
-        for key in namespace.struck
-    )
-    for suspect in suspects:
+    met, at_top = _top(namespace), namespace.struck.at_least(_top(namespace))
+    suspects: list[Shard] = []
+    if at_top == 1 and met >= threshold:  # of several, none is to blame
+        suspects += _waiting_at_top(namespace)
+    if len(namespace.struck.failed) <= parked_max(len(namespace.shards)):  # of many, none
+        suspects += (namespace.shards[key] for key in namespace.struck.failed)
+    if not suspects:
+        return []
+    scene = scene_of(namespace, threshold)
+    for suspect in sorted(suspects, key=attrgetter("key")):
         is_top = crashes_of(suspect) == met
         by_crashes = is_top and spared_of_crashes(suspect, at_top - 1, scene) is None
         if by_crashes or _spared_of_failures(suspect, scene) is None:
@@ -126,37 +139,27 @@ def _spared_of_failures(suspect: Shard, scene: Scene) -> Spared | None:
 def scene_of(namespace: NamespaceState, threshold: int) -> Scene:
     """What a suspect is compared with now."""
     parked = parked_for_poison(namespace)
-    failing = sum(
-        namespace.shards[key].cause is Cause.FAILED
-        for key in namespace.vacant
-        if key in namespace.struck
-    )
     return Scene(
         threshold=threshold,
         shards=len(namespace.shards) - parked,
         parked=parked,
         running=sum(len(namespace.owned(executor)) for executor in namespace.executors),
-        failing=failing,
+        failing=len(namespace.struck.failed),
         executors=len(namespace.executors),
         open_executors=sum(map(namespace.accepts, namespace.executors.values())),
-        crashes=crashes_told(namespace.shards[key] for key in namespace.struck),
+        crashes=namespace.struck.crashes_by_executor(),
     )
 
 
 def parked_for_poison(namespace: NamespaceState) -> int:
     """How many shards are parked with strikes."""
-    return sum(namespace.shards[key].fate is Fate.PARKED for key in namespace.struck)
+    return namespace.struck.parked
 
 
 def suspected_of_poison(namespace: NamespaceState) -> int:
     """How many met as much as a shard must meet to be parked, and are not."""
     threshold = namespace.info.policy.poison_threshold
-    struck = (namespace.shards[key] for key in namespace.struck)
-    return sum(
-        threshold is not None and shard.fate is None and met >= threshold
-        for shard in struck
-        for met in (max(crashes_of(shard), failed_starts_of(shard)),)
-    )
+    return 0 if threshold is None else namespace.struck.suspected(threshold)
 
 
 def told(suspect: Shard) -> str:
@@ -192,31 +195,31 @@ def homes_for_suspects(
     """
     seats = [seat for seat in fleet.seats if seat.is_open]
     met = most_crashes(suspects)
-    peers = {key for key in namespace.struck if crashes_of(namespace.shards[key]) == met}
-    here = {
-        seat.executor: sum(key in peers for key in namespace.owned(seat.executor)) for seat in seats
-    }
+    peers = namespace.struck.met(met)
+    there = Counter(namespace.shards[key].executor for key in peers)
+    here = {seat.executor: there[seat.executor] for seat in seats}
     room = len(peers)
     if len(seats) == 1 and met >= (namespace.info.policy.poison_threshold or met + 1):
         trial_s = TRIAL_LEASES * namespace.info.lease_bound_s
         if now < mind.crashes.trial_end(now, trial_s):
             room = ceil(len(peers) / 2)
     capacities = {seat.executor: seat.capacity for seat in seats}
-    crashes = crashes_told(namespace.shards[key] for key in namespace.struck)
+    crashes = namespace.struck.crashes_by_executor()
+
+    def turn(name: str) -> tuple[int, int, float, str]:
+        # One that crashes by itself would speak against them.
+        return here[name], crashes[name], fleet.loads[name] / capacities[name], name
+
+    turns = [turn(name) for name in capacities]
+    heapify(turns)
     homes: list[Placement] = []
     for shard in suspects:
-        executor = min(
-            capacities,
-            key=lambda name: (
-                here[name],
-                crashes[name],  # one that crashes by itself would speak against them
-                fleet.loads[name] / capacities[name],
-                name,
-            ),
-        )
-        if here[executor] < room:
-            here[executor] += 1
-            fleet.counts[executor] += 1
-            fleet.loads[executor] += mind.load_of(shard, fleet.median)
-            homes.append(Placement(shard.key, executor))
+        executor = turns[0][-1]
+        if here[executor] >= room:
+            break  # so has everybody else
+        here[executor] += 1
+        fleet.counts[executor] += 1
+        fleet.loads[executor] += mind.load_of(shard, fleet.median)
+        homes.append(Placement(shard.key, executor))
+        heapreplace(turns, turn(executor))
     return homes

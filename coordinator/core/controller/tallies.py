@@ -100,7 +100,7 @@ class Tallies:
         """All that it will hold, looked up only if its last report does not tell."""
         sheet = self.sheet(namespace, executor, leaving)
         if sheet is not None:
-            return Tally(len(sheet.keys), fsum(sheet.means), 0)
+            return Tally(len(sheet.keys), sheet.total, 0)
         keys = held_keys(namespace, executor, leaving)
         measured = [load for load in self.loads.loads_of(keys) if load is not None]
         return Tally(len(keys), fsum(measured), len(keys) - len(measured))

@@ -17,8 +17,8 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
-from coordinator.core.poison import crashes_of
 from coordinator.core.strikes import Strike, StrikeKind
+from coordinator.core.struck import crashes_of
 from coordinator.core.types import (
     Cause,
     Ending,
