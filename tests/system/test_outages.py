@@ -110,7 +110,7 @@ async def test_of_six_of_twelve_that_vanish_nothing_is_taken_until_they_return_o
         assert await gauges(fleet) == ["1.0"] * 2
 
         # Somebody decides.
-        done = await shardctl(fleet, "mass-failure", "proceed", "--reason", "rack 4 burnt")
+        done = await shardctl(fleet, "mass-failure", "proceed", "--yes", "--reason", "rack 4 burnt")
         assert done.status == 0, done.err
         await until_state(fleet, "none", 2 * LEASE_S)
         after = await owners(fleet)
