@@ -36,6 +36,8 @@ class Meters:
     """Terms that this node led."""
     connections: Callable[[], int] = int
     """Open connections to the API; zero until something listens."""
+    held_back: Callable[[], int] = int
+    """Those of them that wait for a turn, since callers of their address were refused often."""
     api_certificate_left_s: Callable[[], float | None] = lambda: None
     """How long the API's certificate is good for; None without one."""
 

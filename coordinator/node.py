@@ -108,7 +108,9 @@ class Node:
         self._listener = Listener(
             self.app, settings.limits, self.app[SHELF].before, self.app[EXPRESS]
         )
-        meters.connections = lambda: self._listener.count
+        meters.connections = machine.connections = lambda: self._listener.count
+        meters.held_back = lambda: self._listener.held_back
+        self.held = machine.held
         meters.api_certificate_left_s = lambda: self._credentials.certificate_left_s
         self._watching: asyncio.Task[None] | None = None
 

@@ -54,7 +54,7 @@ async def run(start: Start) -> int:
         node = Node(start.settings, bootstrap=start.bootstrap, former_id=start.former_id)
         set_up_logs(start.settings.log.level, start.settings.log.format, partial(_in, node))
         node.replica.meters.log_lines = REPEATS.lines
-        spare_the_loop()
+        spare_the_loop(node.held)
         await node.start()
     except StartError as error:
         sys.stderr.write(f"shard-coordinator: {error}\n")

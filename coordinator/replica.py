@@ -33,7 +33,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.state import ClusterState
 from coordinator.discard import Discard
-from coordinator.garbage import Aside
+from coordinator.garbage import PER_CONNECTION, PER_SHARD, Aside
 from coordinator.meters import Meters
 from coordinator.watches import Watches
 
@@ -52,6 +52,8 @@ class StateMachine:
         self.on_cluster_id: Callable[[str], None] = lambda _cluster_id: None
         self.on_moved: Callable[[str, str, int], None] = lambda _member, _address, _revision: None
         self.on_format: Callable[[int], None] = lambda _format: None
+        self.connections: Callable[[], int] = int
+        """Open ones, which live long in memory beside the state; none until something listens."""
         self.discarded = Discard()
         self._aside = Aside()
 
@@ -81,15 +83,17 @@ class StateMachine:
         had_cluster_id = self.state.cluster_id
         outcome = self.state.apply(entry)
         if isinstance(outcome, Applied):
-            self._aside.wrote(max(1, outcome.count), self._held)
+            self._aside.wrote(max(1, outcome.count), self.held)
         if self.state.cluster_id is not None and had_cluster_id != self.state.cluster_id:
             self.on_cluster_id(self.state.cluster_id)
         if isinstance(command, MoveMember):
             self.tell()
         return outcome
 
-    def _held(self) -> int:
-        return sum(len(namespace.shards) for namespace in self.state.namespaces.values())
+    def held(self) -> int:
+        """How many objects live long at least: the collector takes no more for garbage."""
+        shards = sum(len(namespace.shards) for namespace in self.state.namespaces.values())
+        return PER_SHARD * shards + PER_CONNECTION * self.connections()
 
     def parts(self) -> Iterator[bytes]:
         """The state of this moment as bytes, the same on every node at the same index."""

@@ -108,6 +108,10 @@ class LimitSettings(Struct, frozen=True, kw_only=True):
     """Twice the waiters: each waiter is a connection, and others must still get in."""
     connections_per_address: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     """Half of all: one machine gone wild leaves the rest to the others. A proxy is one address."""
+    suspects_per_s: Annotated[float, Meta(gt=0, le=1_000_000)] = 100.0
+    """New connections a second that are served of all addresses whose callers were refused 300
+    times in a minute: to refuse so many more takes a node a twentieth of a core, and an honest
+    fleet behind such an address comes in within seconds, the newest first."""
     watch_waiters: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
     """Open long polls; measured: 8,000 of them see a change in under 0.5 s."""
     header_timeout_s: Annotated[float, Meta(gt=0, le=60)] = 5.0

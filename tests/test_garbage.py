@@ -102,3 +102,47 @@ except ValueError:
     print(gc.isenabled())
 """
     assert told_by(script) == ["True", "0", "False", "True", "True", "True"]
+
+
+def test_what_outlives_a_full_collection_is_walked_through_once():
+    script = """
+import gc
+from coordinator.garbage import spare_the_loop
+
+spare_the_loop(lambda: 0)
+before = gc.get_freeze_count()
+live = [[] for _ in range(10_000)]
+gc.collect()
+print(gc.get_freeze_count() >= before + 10_000, len(gc.get_objects()) < 1_000)
+frozen = gc.get_freeze_count()
+live.clear()
+print(gc.get_freeze_count() <= frozen - 10_000)
+"""
+    assert told_by(script) == ["True", "True", "True"]
+
+
+@pytest.mark.parametrize(("held", "is_gone"), [(0, "True"), (2 * STRANGERS_MAX, "False")])
+def test_garbage_among_what_outlived_goes_when_there_is_more_than_can_be_alive(held, is_gone):
+    script = f"""
+import gc, weakref
+from coordinator.garbage import STRANGERS_MAX, spare_the_loop
+
+class Ring:
+    pass
+
+spare_the_loop(lambda: {held})
+rings = [Ring() for _ in range(STRANGERS_MAX // 3)]
+for ring in rings:
+    ring.itself = ring
+gc.collect()
+gone = weakref.ref(rings[0])
+rings.clear()
+del ring
+gc.collect()
+print(gone() is None)
+more = [[] for _ in range(STRANGERS_MAX)]
+gc.collect()
+gc.collect()
+print(gone() is None)
+"""
+    assert told_by(script) == ["False", is_gone]

@@ -7,6 +7,7 @@ is before it. It must not know routes nor handlers.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -21,26 +22,51 @@ from coordinator.settings import LimitSettings
 KEEPALIVE_S: Final = 75.0
 """Idle connections live this long: longer than the longest heartbeat interval in use."""
 LINGER_S: Final = 2.0
-"""How long the rest of a refused body is still read, so that the caller sees the refusal."""
+"""How long a connection whose body was refused is kept, so that the caller sees the refusal."""
+LINGER_BYTES: Final = 64 << 10
+"""Of a refused body that are still read, so that the connection is good for another request: as
+much as most requests may send. Whoever sends more is heard no further: reading two MiB to refuse
+them cost a node more than the whole request of an honest caller."""
 HEADER_BYTES_MAX: Final = 32 << 10
 """Of a whole header; ours are below 2 KiB, and proxies and browsers add some KiB."""
 HEADERS_MAX: Final = 64
 """Fields of a header, as aiohttp counts them."""
 
+_STRIKES: Final = frozenset({400, 401, 413, 429})
+"""Answers that honest callers hear seldom, or once before they wait as long as they are told."""
 _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
     b"Connection: close\r\nContent-Length: 0\r\n\r\n"
 )
 
 
+class Admission(Enum):
+    """What becomes of a new connection."""
+
+    FULL = "full"
+    """There is no place for it."""
+    LATER = "later"
+    """It has a place, and is served when it is told to `begin`."""
+    NOW = "now"
+
+
 class Places(Protocol):
     """Who counts connections."""
 
-    def admit(self, conversation: "Conversation", peer: Any) -> bool:
+    def admit(self, conversation: "Conversation", peer: Any) -> "Admission":
         """Whether there is a place for one more; it is taken then."""
 
     def asked(self, conversation: "Conversation") -> None:
         """It has asked something: it is no longer the first to go when places are short."""
+
+    def has_room(self, conversation: "Conversation", size: int) -> bool:
+        """Whether so much more that it said before its turn can be kept."""
+
+    def refused(self, conversation: "Conversation") -> None:
+        """Its caller took a node's time for nothing: a sign of one that means no good."""
+
+    def let_go(self, conversation: "Conversation") -> None:
+        """It has had its last answer and only has to read it: it is the first to go."""
 
     def ended(self, conversation: "Conversation") -> None:
         """Its place is free."""
@@ -71,6 +97,7 @@ class Conversation(web.RequestHandler):
 
     __slots__ = (
         "_deadline",
+        "_early",
         "_express",
         "_finished",
         "_has_taken",
@@ -80,6 +107,7 @@ class Conversation(web.RequestHandler):
         "_limits",
         "_patience",
         "_places",
+        "_queued",
         "_waiting",
     )
 
@@ -94,7 +122,7 @@ class Conversation(web.RequestHandler):
             server,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=KEEPALIVE_S,
-            lingering_time=LINGER_S,
+            lingering_time=0.0,  # it would read on for as long as somebody sends: see `_linger`
             max_headers=HEADERS_MAX,
             auto_decompress=False,  # compressed bodies are refused, never unpacked
             access_log=None,  # type: ignore[arg-type]  # as AppRunner says it: none is kept
@@ -102,6 +130,10 @@ class Conversation(web.RequestHandler):
         self._places = places
         self._limits = limits
         self._is_in = False
+        self._queued: asyncio.Transport | None = None
+        """A connection that is not served yet."""
+        self._early = b""
+        """What came over it all the same: uvloop reads once before it can be told not to."""
         self._header_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
@@ -116,15 +148,33 @@ class Conversation(web.RequestHandler):
             self._parser: Any = _Sieve(self._parser, self._takes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take part, or be turned away when there is no place."""
-        self._is_in = self._places.admit(self, transport.get_extra_info("peername"))
-        if not self._is_in:
-            full = cast("asyncio.Transport", transport)
-            full.write(_FULL)
-            full.close()
+        """Take part, wait for a turn, or be turned away when there is no place."""
+        admission = self._places.admit(self, transport.get_extra_info("peername"))
+        self._queued = cast("asyncio.Transport", transport)
+        if admission is Admission.FULL:
+            self._queued.write(_FULL)
+            self._queued.close()
+            return
+        self._is_in = True
+        if admission is Admission.NOW:
+            self.begin()
+            return
+        self._queued.pause_reading()
+        self._begin_header()
+
+    def begin(self) -> None:
+        """Be served from now on; its header has its time from now, too."""
+        transport, self._queued = self._queued, None
+        if transport is None or transport.is_closing():
             return
         super().connection_made(transport)
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._begin_header()
+        early, self._early = self._early, b""
+        if early:
+            self.data_received(early)
+        transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Part of a header or of a body. A header has to be whole in time, and within a size."""
@@ -132,6 +182,9 @@ class Conversation(web.RequestHandler):
             return
         if self._waiting is not None:
             self._hold(data)
+            return
+        if self._queued is not None:
+            self._keep(data)
             return
         super().data_received(data)
         if self._has_taken:
@@ -144,12 +197,21 @@ class Conversation(web.RequestHandler):
             return
         self._header_bytes += len(data)
         if self._header_bytes > HEADER_BYTES_MAX:
-            self.cut_off()
+            self._give_up()
         elif self._deadline is None:
             self._begin_header()
 
+    def _keep(self, early: bytes) -> None:
+        self._early += early
+        transport: Any = self._queued
+        transport.pause_reading()
+        if not self._places.has_room(self, len(early)):
+            self._early = b""  # its turn will not come; to end it now would only bring the next one
+
     def connection_lost(self, exc: BaseException | None) -> None:
         """The end, from either side."""
+        super().connection_lost(exc)  # also of one that was never served: it refers to itself
+        self._queued = None
         if not self._is_in:
             return
         self._is_in = False
@@ -159,14 +221,13 @@ class Conversation(web.RequestHandler):
         if self._waiting is not None:
             self._waiting[0].forget()
             self._waiting = None
-        super().connection_lost(exc)
         self._places.ended(self)
 
     def pause_writing(self) -> None:
         """The caller does not read: what it was answered fills memory from now on."""
         super().pause_writing()
         self._patience = asyncio.get_running_loop().call_later(
-            self._limits.answer_timeout_s, self.cut_off
+            self._limits.answer_timeout_s, self._give_up
         )
 
     def resume_writing(self) -> None:
@@ -175,14 +236,6 @@ class Conversation(web.RequestHandler):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-
-    async def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> tuple[web.StreamResponse, bool]:
-        """Answer one of aiohttp's requests: what comes now has none before it."""
-        answered = await super().finish_response(request, resp, start_time)
-        self._finished += 1
-        return answered
 
     def handle_error(
         self,
@@ -198,6 +251,8 @@ class Conversation(web.RequestHandler):
         """
         if status != 400:
             return super().handle_error(request, status, exc, message)
+        if exc is not None:
+            exc.__traceback__ = None  # it refers back to the connection: garbage of a stranger's
         problem = Problem(
             type="/problems/invalid",
             title=PROBLEMS["invalid"].title,
@@ -214,11 +269,59 @@ class Conversation(web.RequestHandler):
         response.force_close()
         return response
 
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Answer, and let go of a caller that still sends what was not wanted."""
+        answered = await super().finish_response(request, resp, start_time)
+        self._finished += 1  # what comes now has none before it
+        is_unheard = not request.content.is_eof()
+        if resp.status in _STRIKES or (is_unheard and not resp.keep_alive):
+            self._places.refused(self)
+        if is_unheard:
+            await self._linger(request.content, is_last=not resp.keep_alive)
+        return answered
+
+    async def _linger(self, rest: StreamReader, *, is_last: bool) -> None:
+        """Take the little that is left of a body, or stop reading until the caller has seen why.
+
+        Closing at once would reset the connection, and with it the answer that is on its way. What
+        is sent meanwhile waits in the caller's own system.
+        """
+        if not is_last and await self._is_soon_over(rest):
+            return
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        rest.read_nowait()  # it would be kept for as long
+        transport.pause_reading()
+        if transport.can_write_eof():
+            transport.write_eof()
+        self._places.let_go(self)
+        await asyncio.sleep(LINGER_S)
+        self.cut_off()
+
+    async def _is_soon_over(self, rest: StreamReader) -> bool:
+        size = 0
+        try:
+            async with asyncio.timeout(LINGER_S):
+                while size <= LINGER_BYTES and not rest.at_eof():
+                    size += len(await rest.readany())
+        except (TimeoutError, web.RequestPayloadError):
+            return False
+        return rest.at_eof()
+
     def cut_off(self) -> None:
         """End it without another word."""
-        transport: Any = self.transport
+        transport: Any = self._queued or self.transport
         if transport is not None:
             transport.abort()
+
+    def _give_up(self) -> None:
+        """Its caller had its time."""
+        if self._queued is None:  # who waited for a turn did nothing wrong
+            self._places.refused(self)
+        self.cut_off()
 
     # -- the express lane ----------------------------------------------------------------
 
@@ -282,7 +385,7 @@ class Conversation(web.RequestHandler):
 
     def _begin_header(self) -> None:
         self._deadline = asyncio.get_running_loop().call_later(
-            self._limits.header_timeout_s, self.cut_off
+            self._limits.header_timeout_s, self._give_up
         )
 
     def _end_header(self) -> None:

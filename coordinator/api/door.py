@@ -171,7 +171,7 @@ class Door:
             "rate_limited",
             "too many requests from this address that did not say who asks",
             retry_after_s=self._failures.wait_s(network, now),
-            headers={hdrs.CONNECTION: "close"},
+            is_last=True,
         )
 
     # -- whether ----------------------------------------------------------------------------

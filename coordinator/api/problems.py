@@ -232,6 +232,7 @@ class Refusal(Exception):  # noqa: N818 - it is the answer, not a fault
         retry_after_s: float | None = None,
         errors: tuple[FieldError, ...] = (),
         headers: Mapping[str, str] | None = None,
+        is_last: bool = False,
     ) -> None:
         super().__init__(reason, detail)
         kind = PROBLEMS[reason]
@@ -242,6 +243,8 @@ class Refusal(Exception):  # noqa: N818 - it is the answer, not a fault
         self.retry_after_s = kind.retry_after_s if retry_after_s is None else retry_after_s
         self.errors = errors
         self.headers = dict(headers or {})
+        self.is_last = is_last
+        """Whether its connection ends with it: what else the caller sends is not wanted."""
         if self.retry_after_s is not None:
             self.headers["Retry-After"] = str(max(1, math.ceil(self.retry_after_s)))
 

@@ -36,6 +36,11 @@ class Failures:
             self._seen.popitem(last=False)
         return failures + 1
 
+    def of(self, address: str, now: float) -> int:
+        """How many failures this address had in its window."""
+        began_at, failures = self._seen.get(address, (now, 0))
+        return failures if now - began_at < WINDOW_S else 0
+
     def wait_s(self, address: str, now: float) -> float:
         """How long an address with too many failures is to wait."""
         began_at, _ = self._seen.get(address, (now, 0))

@@ -143,11 +143,14 @@ class Server:
 
     def _problem(self, request: web.Request, refusal: Refusal) -> web.Response:
         leader = self._desk.leader_url if self._desk.door.knows(request) else None
-        return web.Response(
+        response = web.Response(
             body=refusal.encoded(request_id=request[REQUEST_ID], leader=leader),
             status=refusal.kind.status,
             headers={"Content-Type": PROBLEM_TYPE, **refusal.headers},
         )
+        if refusal.is_last:
+            response.force_close()
+        return response
 
     async def _read(self, request: web.Request, route: Route) -> bytes:
         """The whole body within the route's size and the node's deadline."""
@@ -156,14 +159,16 @@ class Server:
         upper = route.body_bytes_max
         length = request.content_length
         if length is not None and length > upper:
-            raise Refusal("too_large", f"{length} bytes; at most {upper} are taken here")
+            raise Refusal(
+                "too_large", f"{length} bytes; at most {upper} are taken here", is_last=True
+            )
         content = request.content
         if content.is_eof():  # arrived with its header: the usual case costs no timer
             payload = content.read_nowait()
         else:
             payload = await self._read_slowly(content, upper)
         if len(payload) > upper:
-            raise Refusal("too_large", f"at most {upper} bytes are taken here")
+            raise Refusal("too_large", f"at most {upper} bytes are taken here", is_last=True)
         return payload
 
     async def _read_slowly(self, content: Any, upper: int) -> bytes:
@@ -182,7 +187,7 @@ class Server:
             raise Refusal(
                 "invalid",
                 f"the body did not arrive within {limit_s:g} s",
-                headers={"Connection": "close"},
+                is_last=True,
             ) from None
         return b"".join(parts)
 

@@ -104,6 +104,7 @@ class NodeMetrics:
         families.put("watch_waiters", self._waiters())
         families.put("watch_waiters_max", self._limits.watch_waiters)
         families.put("http_connections", meters.connections())
+        families.put("http_connections_held_back", meters.held_back())
         families.put("http_connections_max", self._limits.connections)
         left_s = meters.api_certificate_left_s()
         if left_s is not None:

@@ -45,6 +45,10 @@ NODE_GAUGES: Final[Table] = {
     "watch_waiters": ("Open long polls", ()),
     "watch_waiters_max": ("Open long polls that this node allows", ()),
     "http_connections": ("Open connections to the API", ()),
+    "http_connections_held_back": (
+        "Open connections that wait for a turn: callers of their address were refused often",
+        (),
+    ),
     "http_connections_max": ("Open connections to the API that this node allows", ()),
     "namespaces": ("Namespaces of the cluster", ()),
     "namespaces_unlisted": (

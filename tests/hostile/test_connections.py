@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 
 import pytest
 from aiohttp import web
 
-from coordinator.api.conversation import HEADER_BYTES_MAX, HEADERS_MAX
+from coordinator.api.conversation import HEADER_BYTES_MAX, HEADERS_MAX, Conversation
 from tests.hostile.callers import GET, Caller, crowd, listening
 from tests.waiting import until
 
@@ -176,6 +177,40 @@ async def test_what_is_no_http_is_refused_in_our_words_and_leaves_no_line_in_the
             assert b"application/problem+json" in told
             assert b"ged" not in told
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", GET, b"GET / HTTP/1.1\r\nA", b"\x16\x03\r\n\r\n", b"POST / HTTP/1.1\r\nHost: x\r\n"],
+    ids=["nothing", "request", "half", "junk", "half_post"],
+)
+async def test_a_connection_that_ended_leaves_nothing_for_the_collector(said: bytes):
+    async with listening(connections_per_address=20) as (listener, port):
+        gc.collect()
+        gc.disable()
+        try:
+            async with crowd() as callers:
+                for _ in range(25):  # the last are turned away
+                    callers.append(caller := await Caller.connect(port))
+                    await caller.send(said)
+                    if said in {GET, b"\x16\x03\r\n\r\n"}:
+                        await caller.read()
+                await until(lambda: listener.count == 20 or said == b"\x16\x03\r\n\r\n")
+            await until(lambda: listener.count == 0)
+            await asyncio.sleep(0.05)
+            assert not [one for one in found_by_the_collector() if isinstance(one, Conversation)]
+        finally:
+            gc.enable()
+
+
+def found_by_the_collector() -> list[object]:
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        return list(gc.garbage)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 async def test_requests_sent_without_waiting_are_answered_in_order_and_read_no_faster_than_that():

@@ -54,7 +54,7 @@ def test_what_says_how_a_fleet_is_doing_is_on_the_dashboard() -> None:
         "raft_disk_fault", "raft_log_entries", "snapshot_age_seconds", "watch_waiters_max",
         "http_connections_max", "namespaces", "namespaces_unlisted", "executors_unlisted",
         "handoffs_open", "shards_unmeasured", "executor_shards", "executor_heartbeat_age_seconds",
-        "handoffs", "claims", "log_lines", "plan_seconds",
+        "handoffs", "claims", "log_lines", "plan_seconds", "http_connections_held_back",
     }  # fmt: skip
 
 

@@ -9,7 +9,8 @@ COUNTED = {
     # What is counted needs no unit; what is measured names one.
     "raft_term", "raft_members", "raft_peers_connected", "raft_commit_index", "raft_applied_index",
     "raft_log_entries", "watch_waiters", "watch_waiters_max", "http_connections",
-    "http_connections_max", "namespaces", "namespaces_unlisted", "executors", "executors_unlisted",
+    "http_connections_held_back", "http_connections_max", "namespaces", "namespaces_unlisted",
+    "executors", "executors_unlisted",
     "executors_silent", "executors_saturated", "executors_needed", "shards", "shards_unassigned",
     "shards_reserved", "shards_pinned", "shards_parked_for_poison", "shards_suspected_of_poison",
     "shards_double_owned", "shards_held_astray", "shards_unmeasured", "executor_shards",
