@@ -89,17 +89,20 @@ class Leadership:
         controller = self._loop.current()
         return Confirmed(controller, await self._replica.consensus.confirm_leadership())
 
-    def when_confirmed(self, told: Callable[[Confirmed | None], None]) -> Confirmation:
+    def when_confirmed(
+        self, told: Callable[[Confirmed | None], None], patience_s: float = 0.0
+    ) -> Confirmation:
         """The same for whoever waits in no task; `told` with None when there is no such word.
 
-        Raises NotLeader elsewhere, and Overloaded when too many wait already.
+        Who has patience shares a quorum's word with others. Raises NotLeader elsewhere, and
+        Overloaded when too many wait already.
         """
         controller = self._loop.current()
 
         def tell(found: int | ConsensusError) -> None:
             told(None if isinstance(found, ConsensusError) else Confirmed(controller, found))
 
-        return self._replica.consensus.when_confirmed(tell)
+        return self._replica.consensus.when_confirmed(tell, patience_s=patience_s)
 
     def hear(self, namespace: str, beat: Beat, confirmed: Confirmed) -> BeatAnswer | None:
         """Acknowledge a usual heartbeat, one that changes nothing which others rely on.

@@ -30,6 +30,9 @@ from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorS
 from coordinator.leadership import BeatAnswer
 
 _ELSEWHERE: Final = "the token is limited to executors on other hosts"
+PATIENCE_S: Final = 0.01
+"""Of a heartbeat: a thousandth of a usual lease. A thousand executors that beat every two seconds
+would otherwise want five hundred rounds a second of all nodes; so they share a hundred."""
 LABEL_NAME_BYTES_MAX = 128
 LABEL_VALUE_BYTES_MAX = 1024
 CAPACITY_MIN = 1e-9

@@ -132,7 +132,7 @@ class Express:
             return self._answer(lane, asked)
         waiting = Waiting(asked, payload, talk, lambda: self._answer(lane, asked))
         try:
-            waiting.wait(self._desk.leader.when_confirmed(waiting.confirmed))
+            waiting.wait(self._desk.leader.when_confirmed(waiting.confirmed, lane.route.patience_s))
         except ConsensusError:
             return None
         return waiting

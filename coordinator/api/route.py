@@ -101,6 +101,8 @@ class Route:
     """Its handler asks for the record of its body when it needs it, and may wait before."""
     usual: Usual | None = None
     """What it answers nearly always, without a task: the express lane asks for it (`express`)."""
+    patience_s: float = 0.0
+    """How long its usual answer may wait for others that need a quorum's word as well."""
     is_narrowed: bool = False
     """Without a namespace in its path: it shows of all namespaces only those that the caller may
     see. Other such routes are for callers without that limit."""

@@ -47,6 +47,7 @@ _BUSIEST: Final = (
         right=Right.REPORT,
         summary="Renew a lease and report load.",
         usual=executors.usual_heartbeat,
+        patience_s=executors.PATIENCE_S,
         is_read_late=True,
         leader=Leader.MUST,
         body=HeartbeatRequest,

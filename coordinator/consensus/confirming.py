@@ -66,29 +66,36 @@ class Confirmations:
         self._monotonic = monotonic
         self._kick = kick
         self._resting: asyncio.TimerHandle | None = None
+        self._rests_until_s = 0.0
         self._waiting: dict[Confirmation, None] = {}
         self._settled: list[tuple[Confirmation, int | None]] = []
 
-    def ask(self, told: Told, timeout_s: float) -> Confirmation:
-        """Join the next round; raises NotLeader, or Overloaded when too many wait already."""
+    def ask(self, told: Told, timeout_s: float, patience_s: float) -> Confirmation:
+        """Join the next round; raises NotLeader, or Overloaded when too many wait already.
+
+        For so long others are waited for, who may share the round.
+        """
         if not self._replica.engine.is_leader:
             raise NotLeader(self._replica.leader)
         if len(self._waiting) >= IN_FLIGHT_MAX:
             raise Overloaded(f"{len(self._waiting)} probes are waiting")
-        one = Confirmation(self, told, self._monotonic() + timeout_s)
+        now = self._monotonic()
+        one = Confirmation(self, told, now + timeout_s)
         self._waiting[one] = None
-        self._replica.confirm(one.settle)
+        self._replica.confirm(one.settle, now + patience_s)
         self._see_to_a_round()
         return one
 
     def _see_to_a_round(self) -> None:
         """A step for whoever waits, when a round may begin for them."""
-        due_s = self._replica.probe.due_s(self._monotonic())
-        if due_s is None or self._resting is not None:
-            return
+        now = self._monotonic()
+        due_s = self._replica.probe.due_s(now)
         if due_s == 0.0:
             self._kick()
-        else:
+        elif due_s is not None and (self._resting is None or now + due_s < self._rests_until_s):
+            if self._resting is not None:
+                self._resting.cancel()
+            self._rests_until_s = now + due_s
             self._resting = asyncio.get_running_loop().call_later(due_s, self._rested)
 
     def _rested(self) -> None:

@@ -309,14 +309,17 @@ class ConsensusNode:
         # Called inside a tick, where an exception would apply the entry twice.
         self._answers.append((future, result, error))
 
-    def when_confirmed(self, told: Told, *, timeout_s: float = TIMEOUT_S) -> Confirmation:
+    def when_confirmed(
+        self, told: Told, *, timeout_s: float = TIMEOUT_S, patience_s: float = 0.0
+    ) -> Confirmation:
         """`told` is called with the term that a majority confirmed after this call, or the fault.
 
-        Raises NotLeader, or Overloaded when too many wait already.
+        Raises NotLeader, or Overloaded when too many wait already. Who has patience shares a round
+        with those who ask meanwhile.
         """
         if self._is_stopped or self._links is None:
             raise NotLeader(self._replica.leader)
-        return self._confirmations.ask(told, timeout_s)
+        return self._confirmations.ask(told, timeout_s, patience_s)
 
     async def confirm_leadership(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """The same for whoever waits in a task.

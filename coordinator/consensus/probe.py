@@ -2,7 +2,8 @@
 
 Decides when a round begins, who shares it, and when it is won. Must not know the network. One
 round is in flight; whoever asks meanwhile shares the next, so a thousand callers cost two rounds.
-Where callers never cease, each round waits a moment for more of them: see `PACE_S`.
+Who has patience waits a while for others to share it with, and where callers never cease, each
+round waits a moment for more of them: see `PACE_S`.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,9 @@ three heartbeats, and one began for every few of those; whoever asks alone never
 MANY: Final = 4
 """Who shared the last round: so many are a stream of callers, not two that met."""
 
+CROWD: Final = 32
+"""So many who wait are enough to share a round, whatever their patience."""
+
 Confirmed = Callable[[int | None], None]
 """Called once with the confirmed term, or None when this node does not lead."""
 
@@ -38,9 +42,11 @@ class Probe:
         self._in_flight: list[Confirmed] = []
         self._next: list[Confirmed] = []
         self._next_at_s = 0.0
+        self._wanted_at_s = 0.0
 
-    def ask(self, confirmed: Confirmed) -> None:
-        """Joins the next round; a round that is in flight already began too early."""
+    def ask(self, confirmed: Confirmed, by_s: float) -> None:
+        """Joins the next round, which is to begin by then; one in flight began too early."""
+        self._wanted_at_s = min(self._wanted_at_s, by_s) if self._next else by_s
         self._next.append(confirmed)
 
     def step(self) -> None:
@@ -59,7 +65,7 @@ class Probe:
                 self._send()
             return
         # An entry of the own term was applied: what is confirmed is also complete.
-        if self._next and replica.is_ready_leader and replica.now >= self._next_at_s:
+        if self.due_s(replica.now) == 0.0:
             self._id += 1
             self._term = replica.engine.term
             self._acks = set()
@@ -73,7 +79,9 @@ class Probe:
         """In how long a step is wanted that begins a round; None while none can begin."""
         if self._in_flight or not self._next or not self._replica.is_ready_leader:
             return None  # what ends that brings a step by itself
-        return max(0.0, self._next_at_s - now)
+        if not self._replica.peers or len(self._next) >= CROWD:
+            return max(0.0, self._next_at_s - now)
+        return max(0.0, max(self._wanted_at_s, self._next_at_s) - now)
 
     def _send(self) -> None:
         self._asked_at_s = self._replica.now

@@ -202,9 +202,9 @@ class Replica:
             raise Overloaded(f"{self.engine.log.size_bytes} bytes of log are kept")
         self.engine._applyCommand(payload, answer, library.REGULAR)
 
-    def confirm(self, confirmed: Confirmed) -> None:
-        """Joins the next leadership probe."""
-        self.probe.ask(confirmed)
+    def confirm(self, confirmed: Confirmed, by_s: float = 0.0) -> None:
+        """Joins the next leadership probe, which need not begin before `by_s` for this caller."""
+        self.probe.ask(confirmed, by_s)
 
     def offer_leadership(self, peer: str) -> bool:
         """Asks a caught-up peer to stand at once; False when it is not caught up."""

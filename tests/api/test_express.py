@@ -203,7 +203,7 @@ class Held:
         when_confirmed = node.consensus.when_confirmed
 
         def held(told: Any, **named: float) -> Confirmation:
-            if named:  # a task's, of the ordinary way
+            if "timeout_s" in named:  # a task's, of the ordinary way
                 return when_confirmed(told, **named)
             confirmation = when_confirmed(lambda found: self.asked.append(lambda: told(found)))
             forget = confirmation.forget

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.consensus import ConsensusError
-from coordinator.consensus.probe import MANY, PACE_S
+from coordinator.consensus.probe import CROWD, MANY, PACE_S
 from tests.consensus.lab import Lab, entry
 
 # step-down
@@ -228,6 +228,34 @@ def test_of_a_stream_of_callers_each_round_waits_for_more_and_of_single_ones_non
     assert alone == [term]
     probing(lab)
     assert lab.replica.probe.due_s(lab.now) == 0.0, "the stream has ended"
+
+
+def test_who_has_patience_shares_a_round_with_who_has_none_and_a_crowd_is_enough():
+    lab = Lab()
+    term = lab.lead()
+    probe = lab.replica.probe
+    patient = []
+    lab.replica.confirm(patient.append, lab.now + 0.01)
+    lab.step()
+    assert lab.sent("n2", "probe") == []
+    assert probe.due_s(lab.now) == pytest.approx(0.01, rel=0.1)
+    at_once = probing(lab)
+    lab.step()
+    (asked,) = lab.sent("n2", "probe")
+    lab.hear("n2", "probe_ack", id=asked["id"], term=term)
+    assert at_once == patient == [term]
+    for others in range(CROWD):
+        assert (probe.due_s(lab.now) or 0.0) > 0.0 or not others
+        lab.replica.confirm(patient.append, lab.now + 0.01)
+    assert probe.due_s(lab.now) == 0.0
+    lab.step()
+    (asked,) = lab.sent("n2", "probe")
+    lab.hear("n2", "probe_ack", id=asked["id"], term=term)
+    assert patient == [term] * (CROWD + 1)
+    lab.replica.confirm(patient.append, lab.now + 0.01)
+    lab.now += 0.01
+    lab.step()
+    assert len(lab.sent("n2", "probe")) == 1, "patience has an end"
 
 
 def test_no_round_waits_for_more_where_there_is_nobody_to_ask():

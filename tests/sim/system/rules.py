@@ -54,8 +54,10 @@ def _little_grace(former: Any) -> Any:
 
 
 def _unconfirmed(_: Any) -> Any:
-    def confirm(self: ConsensusNode, told: Told, *, timeout_s: float = 2.0) -> Confirmation:
-        confirmation = self._confirmations.ask(told, timeout_s)  # NotLeader where it is none
+    def confirm(
+        self: ConsensusNode, told: Told, *, timeout_s: float = 2.0, patience_s: float = 0.0
+    ) -> Confirmation:
+        confirmation = self._confirmations.ask(told, timeout_s, patience_s)
         term = int(self._replica.engine.term)
         self._loop.call_soon(self._confirmations._tell, confirmation, term)
         return confirmation
