@@ -17,10 +17,10 @@ COMMAND_BYTES_MAX = 64 * 1024
 """Of one command's shard names: some 1,500 with short names, which are placed in 30 ms. Shards that
 a closing command does not name turn vacant with it, and are placed by the next ones."""
 
-PLANNED_MAX = 1_000
-"""Shards that get a home in one step, in 10 ms: without a bound the loss of a tenth of a million
-held the leader for longer than its followers wait. More get theirs in the steps behind, which see
-what was placed before."""
+PLANNED_MAX = 500
+"""Shards that get a home in one step, in 10 ms, and as long again on every node: without a bound
+the loss of a tenth of a million held the leader for longer than its followers wait. More get theirs
+in the steps behind, which see what was placed before."""
 
 _RECORD_BYTES = 16
 """What a record costs beside its names."""
