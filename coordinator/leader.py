@@ -40,12 +40,19 @@ STALL_S = 0.4
 READ_WAITING_S = 0.1
 """After a standstill the sockets are read for so long before anything is decided."""
 
+LET_GO_EVERY_S = 0.005
+"""A tenth of the loop at most goes into freeing what a former leader knew of a million shards."""
+
 IN_FLIGHT_MAX = 64
 """Proposals of one step at a time: commands of up to 64 KiB each."""
 
 BUSY_STEPS_MAX = 50
-"""Steps in a row that had commands; then a breath, so that a rule at odds with itself cannot
-keep the loop from everything else."""
+"""Steps in a row that had commands; then a breath after each, so that a rule at odds with itself
+cannot keep the loop from everything else."""
+
+BREATH_MIN_S = 0.01
+"""A breath is as long as the step and its commit took, so that half of the time is left; not less
+than this, nor more than a tick. With a whole tick a million shards took five minutes to place."""
 
 
 class LeaderLoop:
@@ -66,6 +73,8 @@ class LeaderLoop:
         self._mint = mint
         self._controller: Controller | None = None
         self._task: asyncio.Task[None] | None = None
+        self._letting_go: set[asyncio.Task[None]] = set()
+        """Of former terms."""
         self._kick = asyncio.Event()
         self._ticked_at = clock.monotonic()
         self.term = 0
@@ -83,7 +92,7 @@ class LeaderLoop:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self._controller = None
+        self._drop_controller()
         self.term = term
         if is_leader:
             self._replica.meters.leaderships += 1
@@ -102,6 +111,17 @@ class LeaderLoop:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+        for letting_go in [*self._letting_go]:
+            letting_go.cancel()
+        await asyncio.gather(*self._letting_go, return_exceptions=True)
+
+    def _drop_controller(self) -> None:
+        """Its term is over. What it remembers of a million shards is let go of in slices."""
+        former, self._controller = self._controller, None
+        if former is not None:
+            task = asyncio.get_running_loop().create_task(_let_go(former), context=Context())
+            self._letting_go.add(task)
+            task.add_done_callback(self._letting_go.discard)
 
     async def _lead(self, controller: Controller) -> None:
         try:
@@ -114,7 +134,7 @@ class LeaderLoop:
         except Exception:
             # A defect in a plan must not end all duties for good: give the lead to another node.
             log.exception("leader_failed term=%d", self.term)
-            self._controller = None
+            self._drop_controller()
             with contextlib.suppress(ConsensusError):
                 await self._replica.consensus.transfer_leadership()
 
@@ -152,7 +172,8 @@ class LeaderLoop:
                 if step.commands:
                     await self._commit(controller, step.commands)
                     if busy >= BUSY_STEPS_MAX:
-                        await asyncio.sleep(TICK_S)
+                        took_s = self._clock.monotonic() - now
+                        await asyncio.sleep(min(TICK_S, max(BREATH_MIN_S, took_s)))
                 else:
                     await self._sleep(step.wake_at - now)
         finally:
@@ -203,6 +224,11 @@ class LeaderLoop:
         if self._controller is None:
             raise NotLeader(self._replica.consensus.status().leader)
         return self._controller
+
+
+async def _let_go(former: Controller) -> None:
+    for _ in former.let_go():
+        await asyncio.sleep(LET_GO_EVERY_S)
 
 
 def _log_decision(command: Command, result: Outcome | BaseException) -> None:

@@ -6,7 +6,7 @@ belongs to the shard and goes with it when it moves. Must not know where shards 
 the figures are used for; an executor's report touches only the shards on record as its own.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import exp, inf
@@ -220,6 +220,11 @@ class LoadBook:
         self._strained.pop(executor, None)
         self._folded.pop(executor, None)
         self._runs.pop(executor, None)
+
+    def let_go(self) -> Iterator[None]:
+        """Forget all means, in slices: nobody asks any more."""
+        self._runs.clear()
+        yield from self._means.let_go()
 
     def version(self, executor: str) -> tuple[int, int]:
         """Changes whenever the mean of a shard may have, of those on record as this executor's."""

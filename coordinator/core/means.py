@@ -24,6 +24,8 @@ RUN_MAX: Final = 1 << _SHIFT
 _INDEX: Final = RUN_MAX - 1
 LOOSE_MAX: Final = 1_024
 """Shards of a run that is made of single ones."""
+LET_GO_MAX: Final = 4_096
+"""Names forgotten at a time: half a millisecond."""
 SPARSE: Final = 64
 """A run of fewer places than this is not worth packing."""
 
@@ -125,6 +127,17 @@ class MeanTable:
 
     def __contains__(self, key: str) -> bool:
         return key in self._places
+
+    def let_go(self) -> Iterator[None]:
+        """Forget everything, some thousand names at a time: nobody asks any more."""
+        while self._places:
+            for _ in range(min(LET_GO_MAX, len(self._places))):
+                self._places.popitem()
+            yield
+        self._loose = None
+        while self._runs:
+            self._runs.popitem()
+            yield
 
     def runs(self) -> Iterable[Run]:
         """All runs."""

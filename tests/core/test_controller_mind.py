@@ -2,6 +2,7 @@
 
 import gc
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -13,10 +14,11 @@ from coordinator.core.controller.facts import balance_facts, executor_facts, fac
 from coordinator.core.controller.failures import FailureBook
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.handoffs import CLAIMS_MAX
-from coordinator.core.controller.homes import COMMAND_BYTES_MAX, fitting
+from coordinator.core.controller.homes import COMMAND_BYTES_MAX, PLANNED_MAX, fitting
 from coordinator.core.controller.mind import HEARING_MAX_S, Mind
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.load import ProcessSignals
+from coordinator.core.means import LET_GO_MAX
 from coordinator.core.planner import Stop, finished
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
@@ -531,7 +533,7 @@ def test_placements_are_cut_to_what_one_command_may_carry() -> None:
 def test_vacant_shards_beyond_one_command_follow_in_further_ones() -> None:
     state = empty(policy=Policy(initial_hold_s=0))
     applied(state, join("e1"))
-    keys = tuple("k" * 250 + str(number) for number in range(600))
+    keys = tuple("k" * 250 + str(number) for number in range(PLANNED_MAX))
     applied(state, declare(*keys))
     step = Controller(state, NOW).step(state, NOW, AT_MS)
     assert len(step.commands) > 1
@@ -820,3 +822,30 @@ def test_nobody_waiting_or_evicted_is_asked_to_hand_over() -> None:
         applied(state, drain(executor))
     assert Controller(state, NOW).step(state, NOW, AT_MS).commands == ()
     assert shard(state, "0").executor == "e1"
+
+
+def test_what_a_former_leader_knew_is_let_go_of_in_slices() -> None:
+    shards = 2 * LET_GO_MAX
+    state = fleet(1, shards)
+    controller = Controller(state, NOW)
+    mind = controller.mind(space(state), NOW)
+    loads = {f"s{number}": 1.0 for number in range(shards)}
+    mind.hear(space(state), beat(shards=report(**loads)))
+    assert len(mind.loads) == shards
+    left = [len(mind.loads) for _ in controller.let_go()]
+    assert len(mind.loads) == len(mind.reported) == 0
+    assert max(before - after for before, after in pairwise([shards, *left])) == LET_GO_MAX
+    assert not [*controller.let_go()]
+
+
+def test_names_that_were_reported_are_kept_once() -> None:
+    state = fleet(1, 1)
+    mind = begun(state)
+    (own,) = space(state).owned("e1")
+    told = "".join([*own])
+    assert told is not own
+    mind.hear(space(state), beat(shards=report(**{told: 1.0})))
+    sheet = mind.loads.sheet("e1")
+    assert sheet is not None
+    assert sheet.keys[0] is own
+    assert next(iter(mind.reported["e1"])) is own

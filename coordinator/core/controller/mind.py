@@ -5,7 +5,7 @@ mind and grants everyone a full lease before it takes anything away. All times a
 seconds of the leader.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
@@ -233,7 +233,9 @@ class Mind:
         before = self.reported.get(beat.executor, {})
         # A shard granted a moment ago is not in the report yet: that is no news, not a zero.
         missing = [key for key in before if key not in shards and key in owned]
-        loads = {key: held.load for key, held in shards.items() if key in owned}
+        # The table's own strings: a report brings new ones, 60 MB of a million.
+        own = dict(zip(owned, owned, strict=True))
+        loads = {own[key]: held.load for key, held in shards.items() if key in own}
         self.loads.fold(beat.executor, loads, [*loads, *missing], beat.received_at)
         self.reported[beat.executor] = dict.fromkeys(loads)
         # While executors say what they hold from before, nobody knows whose it is.
@@ -301,6 +303,15 @@ class Mind:
         elif namespace.has_owners:
             # What was recovered is nothing to level by loads just heard: as with a new leader.
             self.next_pass_at = now + _hearing_s(namespace)
+
+    def let_go(self) -> Iterator[None]:
+        """Forget what is large, in slices: its term is over, and nobody asks any more."""
+        self.passing = self.measuring = None
+        yield
+        yield from self.loads.let_go()
+        while self.reported:
+            self.reported.popitem()
+            yield
 
     # -- shards --------------------------------------------------------------------------
 
