@@ -71,6 +71,12 @@ class Survivors:
                 gc.unfreeze()  # the next full collection looks at everything
 
 
+def _is_stranger(one: object) -> bool:
+    """Whether it is of a kind that may make cycles. A few kinds name no module."""
+    module: object = type(one).__module__
+    return not (isinstance(module, str) and module.startswith(OURS))
+
+
 class Aside:
     """Counts records written, and sets them aside in bulk."""
 
@@ -108,7 +114,5 @@ class Aside:
             if gc.get_freeze_count() > held() + STRANGERS_MAX:
                 gc.unfreeze()
         gc.collect()
-        self._strangers += sum(
-            not type(one).__module__.startswith(OURS) for one in gc.get_objects()
-        )
+        self._strangers += sum(map(_is_stranger, gc.get_objects()))
         gc.freeze()

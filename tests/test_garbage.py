@@ -68,6 +68,7 @@ aside, looked = Aside(), []
 gc.get_freeze_count = lambda: looked.append(1) or 0
 kept = [Shard(key=str(number)) for number in range(STRANGERS_MAX // 2)]
 kept += [Placement(str(number), "e") for number in range(STRANGERS_MAX)]
+nameless = type("Nameless", (), {"__module__": property(str), "__slots__": ("__dict__",)})()
 aside.wrote(RECORDS_MAX, lambda: 0)
 aside.wrote(RECORDS_MAX, lambda: 0)
 print(looked == [])
