@@ -52,6 +52,12 @@ def spare_the_loop(held: Callable[[], int] = int) -> None:
     gc.callbacks.append(Survivors(held))
 
 
+def _is_stranger(one: object) -> bool:
+    """Whether it is of a kind that may make cycles. A few kinds name no module."""
+    module: object = type(one).__module__
+    return not (isinstance(module, str) and module.startswith(OURS))
+
+
 class Survivors:
     """Sets aside what outlives a full collection, so that none of it is walked through again."""
 
@@ -63,18 +69,12 @@ class Survivors:
         """Told by the collector when it begins and when it ends."""
         if phase != "stop" or about["generation"] <= YOUNG:
             return
-        self._strangers += len(gc.get_objects())
+        self._strangers += sum(map(_is_stranger, gc.get_objects()))
         gc.freeze()
         if self._strangers > STRANGERS_MAX:
             self._strangers = 0
             if gc.get_freeze_count() > self._held() + STRANGERS_MAX:
                 gc.unfreeze()  # the next full collection looks at everything
-
-
-def _is_stranger(one: object) -> bool:
-    """Whether it is of a kind that may make cycles. A few kinds name no module."""
-    module: object = type(one).__module__
-    return not (isinstance(module, str) and module.startswith(OURS))
 
 
 class Aside:
