@@ -6,7 +6,6 @@ is before it. It must not know routes nor handlers.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol, cast
 
@@ -17,6 +16,7 @@ from aiohttp.web_server import Server
 
 from coordinator.api.express import Express, Waiting
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
+from coordinator.api.sieve import Sieve
 from coordinator.settings import LimitSettings
 
 KEEPALIVE_S: Final = 75.0
@@ -72,26 +72,6 @@ class Places(Protocol):
         """Its place is free."""
 
 
-class _Sieve:
-    """aiohttp's parser, which hands on only what was not taken by the express lane."""
-
-    def __init__(self, parser: Any, takes: Callable[[Any, StreamReader], bool]) -> None:
-        self._parser = parser
-        self._takes = takes
-        self.message_consumed = parser.message_consumed
-        self.set_upgraded = parser.set_upgraded
-        self.pause_reading = parser.pause_reading
-
-    def feed_data(self, data: bytes) -> tuple[Sequence[Any], bool, bytes]:
-        """The requests that are whole up to their bodies, as aiohttp's."""
-        found: tuple[Sequence[Any], bool, bytes] = self._parser.feed_data(data)
-        messages, is_upgraded, tail = found
-        if len(messages) == 1 and not is_upgraded and self._takes(*messages[0]):
-            self._parser.message_consumed()
-            return (), False, tail
-        return found
-
-
 class Conversation(web.RequestHandler):
     """aiohttp's side of a connection, which by itself waits for callers for ever."""
 
@@ -145,7 +125,7 @@ class Conversation(web.RequestHandler):
         self._held = b""
         """What came while an answer waits: the next request, of a caller that does not wait."""
         if express is not None:
-            self._parser: Any = _Sieve(self._parser, self._takes)
+            self._parser: Any = Sieve(self._parser, self._takes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take part, wait for a turn, or be turned away when there is no place."""
@@ -191,7 +171,9 @@ class Conversation(web.RequestHandler):
             self._has_taken = False
             return
         waiting = self._waiter
-        if waiting is None or waiting.done():  # a header is whole, or this belongs to a body
+        # Without a request yet, aiohttp's task may only not have begun: uvloop reads before that.
+        if self._request_count and (waiting is None or waiting.done()):
+            # A header is whole, or this belongs to a body.
             if self._deadline is not None:
                 self._end_header()
             return
@@ -311,6 +293,16 @@ class Conversation(web.RequestHandler):
             return False
         return rest.at_eof()
 
+    def close(self) -> None:
+        """Take no more requests, and end when none is under way: the node stops.
+
+        aiohttp's task goes on while an answer waits, since that may yet be left to it.
+        """
+        if self._waiting is None:
+            super().close()
+        else:
+            self._close = True
+
     def cut_off(self) -> None:
         """End it without another word."""
         transport: Any = self._queued or self.transport
@@ -356,6 +348,8 @@ class Conversation(web.RequestHandler):
             self._request_in_progress = False
             if self._handler_waiter is not None and not self._handler_waiter.done():
                 self._handler_waiter.set_result(None)
+            if self._close:
+                super().close()  # now
         held, self._held = self._held, b""
         if self._buffer_paused:
             self._resume_reading_for_buffer()

@@ -294,21 +294,47 @@ async def test_who_leaves_while_its_answer_waits_is_forgotten(
     await held.let_come()  # told to nobody
 
 
-async def test_a_stop_waits_for_an_answer_that_is_under_way(monkeypatch: pytest.MonkeyPatch):
-    async with running(*settings_of()) as (node,), calling(node) as caller:
+@pytest.mark.parametrize("address", ["e1:1", "e2:1"], ids=["usual", "has to be committed"])
+async def test_a_stop_waits_for_an_answer_that_is_under_way(
+    monkeypatch: pytest.MonkeyPatch, address: str
+):
+    patience = "[limits]\nshutdown_timeout_s = 60"  # longer than `names` waits for an answer
+    async with running(*settings_of(extra=patience)) as (node,), calling(node) as caller:
         await ready(caller)
         ns = await owned(caller)
         held = Held(node, monkeypatch)
         async with line(node) as (reader, writer):
             writer.write(get(f"{ns}/shards/7/owner", "first"))  # its Host is known from then on
             assert await names(reader, 1) == ["first"]
-            writer.write(beat(ns, 2, "a"))
+            writer.write(beat(ns, 2, "a").replace(b"e1:1", address.encode()))
             await until(held._first)
             stopping = asyncio.create_task(node._listener.stop())
             await asyncio.sleep(0.05)
             assert not stopping.done()
             await held.let_come()
             assert await names(reader, 1) == ["a"]
+            await asyncio.wait_for(stopping, 20)
+
+
+async def test_a_node_that_stops_says_so_to_whom_it_leads_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    patience = "[limits]\nshutdown_timeout_s = 60"
+    async with running(*settings_of(extra=patience)) as (node,), calling(node) as caller:
+        await ready(caller)
+        ns = await owned(caller)
+        held = Held(node, monkeypatch)
+        async with line(node) as (reader, writer):
+            writer.write(get(f"{ns}/shards/7/owner", "first"))
+            assert await names(reader, 1) == ["first"]
+            writer.write(beat(ns, 2, "a") + beat(ns, 3, "b")[:20])
+            await until(held._first)
+            stopping = asyncio.create_task(node.stop())
+            await asyncio.sleep(0.05)
+            await held.let_come()
+            told = await asyncio.wait_for(reader.read(), 20)
+            assert told.startswith(b"HTTP/1.1 503 ")
+            assert told.count(b"HTTP/1.1") == 1
             await asyncio.wait_for(stopping, 20)
 
 

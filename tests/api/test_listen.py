@@ -18,14 +18,14 @@ CALLERS = 8 * ACCEPTS_PER_TURN
 
 
 @contextlib.asynccontextmanager
-async def listening():
+async def listening(limits: LimitSettings | None = None):
     async def answer(_request):
         return web.Response()
 
     app = web.Application()
     app.router.add_get("/", answer)
     (port,) = free_ports(1)
-    listener = Listener(app, LimitSettings())
+    listener = Listener(app, limits or LimitSettings())
     await listener.start("127.0.0.1", port)
     try:
         yield port
@@ -54,6 +54,30 @@ def test_a_crowd_is_let_in_within_a_few_turns_of_the_loop():
             return turns
 
     assert uvloop.run(turns_until_all_are_answered()) < CALLERS / 2
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_who_begins_a_header_as_soon_as_it_connects_has_asked_nothing_yet(run):
+    """uvloop reads what is there before aiohttp's task has begun."""
+
+    async def served():
+        limits = LimitSettings(header_timeout_s=0.3, connections=CALLERS)
+        async with listening(limits) as port:
+            callers = [socket.create_connection(("127.0.0.1", port)) for _ in range(CALLERS)]
+            for caller in callers:
+                caller.sendall(b"GET / HT")
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            async with asyncio.timeout(20):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200 "), "one made room"
+                for caller in callers:
+                    begun, its_writer = await asyncio.open_connection(sock=caller)
+                    with contextlib.suppress(ConnectionResetError):
+                        assert await begun.read() == b"", "it was cut off"
+                    its_writer.close()
+            writer.close()
+
+    run(served())
 
 
 def test_the_port_is_free_again_once_it_has_stopped():
