@@ -354,13 +354,14 @@ async def test_the_balance_is_told_with_its_best_possible(api: Caller):
         held[key] = {"epoch": (await api.owner(ns, key))["epoch"], "load": load}
     await api.beat(ns, "e1", 2, shards=held)
     told = (await api.get(f"{ns}/balance")).body
-    assert (told["hottest_executor"], told["hottest"], told["coldest"]) == ("e1", 5.0, 0.0)
+    five = pytest.approx(5.0)  # a sum of sums under weights: right but for its last digit
+    assert (told["hottest_executor"], told["hottest"], told["coldest"]) == ("e1", five, 0.0)
     assert told["mean"] == pytest.approx(5 / 3)
     assert told["executors"][0] == {
         "executor": "e1",
-        "load": 5.0,
-        "share": 1.0,
-        "utilisation": 5.0,
+        "load": five,
+        "share": pytest.approx(1.0),
+        "utilisation": five,
         "shards": 3,
     }
     assert told["gap"] == pytest.approx(told["spread"] - told["best_possible"])
