@@ -199,6 +199,16 @@ class Door:
                 "rate_limited", f"the token is good for {per_s:g} requests/s", retry_after_s=wait_s
             )
 
+    def check_birth(self, request: web.Request) -> None:
+        """A page of another site cannot make anything by a question, either.
+
+        A browser asks such questions without an `Origin` (pictures, links), and says from where.
+        """
+        if request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}:
+            self._tell(TurnedAway.FOREIGN_PAGE, request.remote or "unknown", 1)
+            raise Refusal("forbidden", "pages of other sites may not change anything here")
+        self._check_origin(request)
+
     def _check_origin(self, request: web.Request) -> None:
         """A page of another site cannot give orders in the name of who looks at it."""
         origin = request.headers.get(hdrs.ORIGIN)

@@ -4,6 +4,7 @@ Decides what of a record reaches the leader and what comes back. Leases, joins a
 leader's; this module must not know when an incarnation is over.
 """
 
+from collections.abc import Collection
 from typing import Any, Final, cast
 
 from aiohttp import web
@@ -25,6 +26,7 @@ from coordinator.api.routers import level_with
 from coordinator.core.commands import Acknowledge, Refused
 from coordinator.core.controller import Beat
 from coordinator.core.load import ProcessSignals
+from coordinator.core.names import KEY_BYTES_MAX, key_fault
 from coordinator.core.namespace import ExecutorView, NamespaceState
 from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorStatus
 from coordinator.leadership import BeatAnswer
@@ -71,6 +73,10 @@ def usual_heartbeat(asked: Asked) -> Told | None:
 
 
 def _beat(desk: Desk, executor: str, body: HeartbeatRequest, received_at: float) -> Beat:
+    if body.shards:
+        _check_keys("shards", body.shards)
+    if body.last_held:
+        _check_keys("last_held", body.last_held)
     return Beat(
         executor=executor,
         incarnation=body.incarnation,
@@ -159,6 +165,21 @@ def _signals(body: HeartbeatRequest) -> ProcessSignals | None:
     return ProcessSignals(process.cpu_cores, process.event_loop_lag_s, process.backlog)
 
 
+def _check_keys(place: str, keys: Collection[str]) -> None:
+    """Refuse what can be no shard's key, naming it: who sent it has to find it.
+
+    Usual keys are looked at all at once; one after the other, they would cost as much as decoding.
+    """
+    together = "".join(keys)
+    is_plain = together.isascii() and together.isprintable() and "" not in keys
+    if is_plain and max(map(len, keys), default=0) <= KEY_BYTES_MAX:
+        return
+    for key in keys:
+        fault = key_fault(key)
+        if fault:
+            raise invalid(place, f"the key {key[:64]!r} {fault}")
+
+
 async def assignments(call: Call[None]) -> web.Response:
     """The full set of an incarnation; with a cursor, as soon as that set changes."""
     executor = call.executor
@@ -217,6 +238,9 @@ async def acks(call: Call[AcksRequest]) -> web.Response:
     """Take an executor's word for what it has finished."""
     body, namespace = call.body, call.namespace
     _check_incarnations_host(call, namespace, body.incarnation)
+    _check_keys("released", [claim.key for claim in body.released])
+    _check_keys("prepared", [claim.key for claim in body.prepared])
+    _check_keys("failed", [claim.key for claim in body.failed])
     command = Acknowledge(
         namespace=namespace.info.name,
         executor=call.executor,

@@ -98,6 +98,8 @@ async def _settled(
         raise Refusal("shard_parked", f"shard {key!r} is parked: {shard.note or 'no reason given'}")
     if shard is None and not (is_open and may_create):
         raise Refusal("shard_not_found", f"no shard {key!r} in namespace {name!r}")
+    if shard is None:
+        call.desk.door.check_birth(call.request)
     if not call.desk.leader.is_leading:
         # `serve` asks the leader, which can make and place shards, before this is answered.
         reason = "no_leader" if call.desk.leader_url is None else "shard_unassigned"

@@ -142,6 +142,10 @@ class ClusterState:
             case _:
                 return self._decide(entry)[1]
 
+    def remembers(self, key: str) -> bool:
+        """Whether an order came under this idempotency key, and what became of it is known."""
+        return key in self._once
+
     def _recall(self, once: Once) -> Outcome | None:
         if once.key not in self._once:
             return None

@@ -487,3 +487,45 @@ async def test_a_farewell_that_the_next_incarnation_overtakes_still_hands_over_a
 async def _has_all(api: Caller, ns: str, incarnation: str, count: int) -> bool:
     answer = await api.get(f"{ns}/executors/e1/assignments?incarnation={incarnation}")
     return answer.status == 200 and len(answer.body["assignments"]) == count
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("", "must be 1 to 256 bytes, is 0"),
+        ("a\nb", "must not contain control characters"),
+        ("a\x00b", "must not contain control characters"),
+        ("a\x85b", "must not contain control characters"),
+        ("k" * 257, "must be 1 to 256 bytes, is 257"),
+        ("ä" * 129, "must be 1 to 256 bytes, is 258"),
+    ],
+)
+@pytest.mark.parametrize("place", ["shards", "last_held", "released", "prepared", "failed"])
+async def test_what_can_be_no_key_is_refused_wherever_it_stands_and_named(
+    api: Caller, key: str, fault: str, place: str
+):
+    ns = await api.namespace()
+    await api.join(ns, "e1")
+    keys = ["good", key]
+    if place in {"shards", "last_held"}:
+        held: dict[str, object] = dict.fromkeys(keys, 1)
+        if place == "shards":
+            held = {name: {"epoch": 1} for name in keys}
+        answer = await api.beat(ns, "e1", sequence=9, **{place: held})
+    else:
+        body = {"incarnation": "e1-a", place: [{"key": name, "epoch": 1} for name in keys]}
+        answer = await api.ask("POST", f"{ns}/executors/e1/acks", body)
+    assert (answer.status, answer.reason) == (422, "invalid")
+    (error,) = answer.body["errors"]
+    if place == "shards" or "control" in fault or (key and len(key) <= 256):
+        assert error == {"path": place, "message": f"the key {key[:64]!r} {fault}"}
+    # It names the place, and costs no lease: the same without it is renewed.
+    assert (await api.beat(ns, "e1", sequence=10, shards={"good": {"epoch": 1}})).status == 200
+
+
+async def test_keys_of_any_letters_up_to_the_bound_are_taken(api: Caller):
+    ns = await api.namespace()
+    await api.join(ns, "e1")
+    keys = ["ä" * 128, "k" * 256, "a/b", "..", "a\u202eb", " ", "🐘"]
+    held = {key: {"epoch": 1} for key in keys}
+    assert (await api.beat(ns, "e1", sequence=9, shards=held)).status == 200

@@ -66,6 +66,17 @@ async def test_a_drain_that_the_others_have_no_room_for_is_refused_unless_forced
     assert (await api.post(f"{ns}/executors/e1/drain")).status == 202
 
 
+async def test_a_drain_under_a_key_that_has_an_answer_is_not_asked_for_room_again(api: Caller):
+    ns = await loaded(api, LEVEL, high_mark=0.4)
+    drain, key = f"{ns}/hosts/h9/drain", {"Idempotency-Key": f"{ns[-20:]}-once"}
+    assert (await api.ask("POST", drain, {}, headers=key)).status in {200, 202}
+    assert (await api.post(f"{ns}/hosts/h9/undrain")).status == 200
+    assert (await api.beat(ns, "e1", 4, host="h9")).status == 200  # it has moved there since
+    assert (await api.post(drain)).reason == "would_overload"
+    repeated = await api.ask("POST", drain, {}, headers=key)
+    assert (repeated.status, repeated.reason) == (404, "drain_not_found")  # it was taken back
+
+
 async def test_a_drain_that_begins_again_by_undo_needs_room_as_well(api: Caller):
     ns = await loaded(api, LEVEL)
     await api.post(f"{ns}/hosts/h9/drain")

@@ -290,3 +290,26 @@ async def test_a_poll_of_a_namespace_that_goes_away_ends(api: Caller):
     await asyncio.sleep(0.05)
     await api.ask("DELETE", f"{ns}?confirm={ns.rpartition('/')[2]}")
     assert (await poll).reason == "namespace_not_found"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+    ],
+    ids=str,
+)
+async def test_a_page_of_another_site_lets_no_shard_be_born_by_a_look_up(
+    api: Caller, header: dict[str, str]
+):
+    ns = await api.namespace()
+    await api.join(ns, "e1")
+    look_up = f"{ns}/shards/born/owner"
+    refused = await api.get(look_up, **header)
+    assert (refused.status, refused.reason) == (403, "forbidden")
+    assert (await api.get(f"{ns}/shards/born")).status == 404
+    assert (await api.get(look_up, **{"Sec-Fetch-Site": "same-origin"})).status == 200
+    assert (await api.get(look_up, **header)).status == 200  # nothing changes by it any more

@@ -302,6 +302,7 @@ def test_the_oldest_requests_are_forgotten_beyond_the_bound() -> None:
     for number in range(ONCE_MAX + 1):
         state.apply(once(declare("a"), key=str(number)))
     assert len(state.image().once) == ONCE_MAX
+    assert (state.remembers("0"), state.remembers("1")) == (False, True)
     assert state.apply(once(declare("b"), key="0", digest="other")) == c.Applied(
         count=1, created=True
     )

@@ -11,6 +11,7 @@ from coordinator.api.call import Call
 from coordinator.api.operators.dry_run_records import RoomView
 from coordinator.api.operators.orders import Effect
 from coordinator.api.problems import Refusal
+from coordinator.api.query import idempotency_key
 from coordinator.core.controller import Mind
 from coordinator.core.controller.fleet import see
 from coordinator.core.controller.room import Room, room_without
@@ -20,7 +21,13 @@ from coordinator.forecasts import BusyError
 
 
 def refuse_overload(call: Call[Any], gone: Collection[str], *, force: bool) -> None:
-    """A refusal, if the others have no room for what these executors hold."""
+    """A refusal, if the others have no room for what these executors hold.
+
+    Not of an order that was carried out already: its key has an answer, whatever has changed since.
+    """
+    key = idempotency_key(call.request.headers)
+    if key is not None and call.desk.replica.state.remembers(key):
+        return
     overload = _room(call, gone).overload
     if overload and not force:
         raise Refusal("would_overload", overload)
