@@ -9,7 +9,8 @@ The rules it keeps, in any order of events:
   next one of the same shard begins.
 - Starts happen only while CONNECTED, only for an epoch in a set at or past the cursor of the
   heartbeat that granted or restored the lease, of the same cluster.
-- An epoch that was acknowledged as released is never started again.
+- An epoch that was acknowledged as released or as failed is never started again: the word may be
+  heard late, and whoever hears it gives the shard to somebody else.
 - Sets older than the one in force are dropped. Without a set in force, what runs goes on.
 - What a set says of a shard whose release is overdue counts only when the set is as new as the
   answer that said so.
@@ -236,6 +237,7 @@ class Reconciler:
     def _ack_failed(self, life: Life) -> list[Action]:
         if life.is_orphan or self._set is None:
             return []
+        self._forgone.release(life.key, life.epoch)
         return [Acknowledge(Outcome.FAILED, life.key, life.epoch, life.error)]
 
     def _stopped(self, life: Life) -> list[Action]:
@@ -367,14 +369,13 @@ class Reconciler:
     def _go_on_failed(self, life: Life, now: float, *, is_new_set: bool) -> list[Action]:
         duty = self._duty(life.key)
         is_same = duty is not None and duty[0] == life.epoch and duty[1] != "release"
-        is_over = life.is_orphan or self._lease is LeaseState.LOST
-        if is_over or (self._set is not None and not is_same):
+        # One that failed for good stays so when the lease is won again, and is reported once more.
+        is_over = self._lease is LeaseState.LOST and life.phase is Phase.RESTING
+        if life.is_orphan or is_over or (self._set is not None and not is_same):
             del self._lives[life.key]
             return self._begin(life.key, is_new_set=is_new_set)
         if life.phase is Phase.FAILED:
-            if not is_new_set:
-                return []
-            return [Acknowledge(Outcome.FAILED, life.key, life.epoch, life.error)]
+            return self._ack_failed(life) if is_new_set else []
         if now < life.retry_at or not is_same or not self._may_begin(life.key, life.epoch):
             return []
         life.phase, life.is_revoked = Phase.STARTING, False

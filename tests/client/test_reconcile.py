@@ -450,6 +450,19 @@ def test_a_start_that_failed_for_good_is_reported_with_each_set_that_still_wants
     assert bench.tell(assigned(2, a=(5, "run"))) == [failed("a", 5, "boom")]
 
 
+def test_a_start_that_failed_for_good_is_not_tried_again_after_a_loss_but_reported():
+    # The report may be on its way still: whoever hears it gives the shard to somebody else.
+    bench = worn_out()
+    assert bench.tell(Lost(), Renewed(at(7)), TimePassed()) == []
+    assert bench.tell(assigned(7, a=(5, "run"))) == [failed("a", 5, "boom")]
+    assert bench.tell(assigned(8, a=(9, "run"))) == [Start("a", 9)]
+
+
+def test_a_start_that_failed_for_good_is_forgotten_with_its_incarnation():
+    bench = worn_out()
+    assert bench.tell(Closed(), Renewed(at(7)), assigned(7, a=(9, "run"))) == [Start("a", 9)]
+
+
 def test_a_start_that_failed_for_good_is_tried_under_a_new_epoch():
     assert worn_out().tell(assigned(3, a=(6, "run"))) == [Start("a", 6)]
 

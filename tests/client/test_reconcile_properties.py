@@ -93,11 +93,12 @@ class Lives(RuleBasedStateMachine):
                     is_running = self.state.get(key) in ("starting", "running", "stopping")
                     assert not is_running or self.epochs[key] > epoch
                     self.acked[key] = max(epoch, self.acked.get(key, -1))
-                case Acknowledge(Outcome.FAILED, key, epoch) if self.state.get(key) == "stopping":
-                    # Given up while the stop before hangs: it is not to start when that does end.
-                    assert epoch > self.epochs[key] or (
-                        key in self.cut and epoch == self.epochs[key]
-                    )
+                case Acknowledge(Outcome.FAILED, key, epoch):
+                    # Given up, for good: others may have it as soon as this is heard, however late.
+                    if self.state.get(key) == "stopping":  # the stop before hangs
+                        assert epoch > self.epochs[key] or (
+                            key in self.cut and epoch == self.epochs[key]
+                        )
                     self.acked[key] = max(epoch, self.acked.get(key, -1))
                 case Acknowledge():
                     pass
