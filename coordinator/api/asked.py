@@ -46,6 +46,9 @@ class Told(NamedTuple):
     """What was read for it, of a local read: the answer says how fresh that is."""
 
 
+Likely = Callable[[Desk, Mapping[str, str]], bool]
+"""Whether the path alone lets a route expect its usual answer: what asks for more would wait for a
+quorum's word twice."""
 Usual = Callable[[Asked], Told | None]
 """What a route answers at once, or None where there is more to it: a refusal, a wait, a commit.
 

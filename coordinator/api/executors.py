@@ -4,7 +4,7 @@ Decides what of a record reaches the leader and what comes back. Leases, joins a
 leader's; this module must not know when an incarnation is over.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final, cast
 
 from aiohttp import web
@@ -58,6 +58,12 @@ async def heartbeat(call: Call[HeartbeatRequest]) -> web.Response:
     if isinstance(answer, Refused):
         raise refused(answer)
     return call.answer(_told(desk, answer))
+
+
+def is_known(desk: Desk, path: Mapping[str, str]) -> bool:
+    """Whether this executor is on record; one that joins goes the ordinary way at once."""
+    state = desk.replica.state.namespaces.get(path["namespace"])
+    return state is not None and path["executor"] in state.executors
 
 
 def usual_heartbeat(asked: Asked) -> Told | None:

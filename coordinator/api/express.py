@@ -123,6 +123,9 @@ class Express:
         path = lane.shape.variables(parts)
         if is_proven is None or path is None or (is_proven and not self._desk.leader.is_leading):
             return None
+        is_likely = lane.route.is_likely
+        if is_likely is not None and not is_likely(self._desk, path):
+            return None
         caller = self._desk.door.recognised(message.method, message.headers, path, lane.route)
         if caller is None:
             return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from coordinator.api.asked import Usual
+from coordinator.api.asked import Likely, Usual
 from coordinator.api.call import Call
 from coordinator.api.encoding import JSON
 from coordinator.api.rights import Right
@@ -101,6 +101,8 @@ class Route:
     """Its handler asks for the record of its body when it needs it, and may wait before."""
     usual: Usual | None = None
     """What it answers nearly always, without a task: the express lane asks for it (`express`)."""
+    is_likely: Likely | None = None
+    """Whether that is to be expected of a path; None: of any."""
     patience_s: float = 0.0
     """How long its usual answer may wait for others that need a quorum's word as well."""
     is_narrowed: bool = False

@@ -47,6 +47,7 @@ _BUSIEST: Final = (
         right=Right.REPORT,
         summary="Renew a lease and report load.",
         usual=executors.usual_heartbeat,
+        is_likely=executors.is_known,
         patience_s=executors.PATIENCE_S,
         is_read_late=True,
         leader=Leader.MUST,

@@ -131,10 +131,10 @@ SEEN = {
     "adopted-unknown": Sight(
         [
             line(7.0, "transfer", "n1"),
-            *slow_commits(0.5),
-            *(line(9.0 + 0.29 * turn, "crash_executor", "e1 e2") for turn in range(12)),
+            *slow_commits(0.2),
+            *(line(9.0 + 0.4 * turn, "crash_executor", "e1 e2") for turn in range(12)),
         ],
-        seeds=(6, 2, 7, *range(8, 30)),
+        seeds=(2, 7, *range(8, 30)),
     ),
 }
 """Rule -> how its absence is seen."""
