@@ -118,6 +118,9 @@ class LimitSettings(Struct, frozen=True, kw_only=True):
     """A caller that has not finished its first header by then is cut off."""
     body_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 10.0
     """16 MiB in ten seconds needs 13 Mbit/s; slower callers are cut off."""
+    body_bytes: Annotated[int, Meta(ge=16 << 20, le=1 << 36)] = 128 << 20
+    """Of bodies that arrive in pieces, all together, until they are answered: eight of the largest,
+    or three thousand heartbeats of a thousand loads. Beyond, callers come back later (429)."""
     answer_timeout_s: Annotated[float, Meta(gt=0, le=600)] = 60.0
     """A caller that has not read its answer by then is cut off: the routing table of a million
     shards is 45 MB, which takes 6 Mbit/s."""

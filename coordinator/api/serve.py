@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import hdrs, web
 
@@ -17,6 +17,7 @@ from coordinator.api.call import Call, Desk
 from coordinator.api.encoding import MSGPACK
 from coordinator.api.forward import HOP_HEADER
 from coordinator.api.guarded import guarded
+from coordinator.api.incoming import Incoming
 from coordinator.api.origins import may_read, preflight
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal
 from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
@@ -49,6 +50,7 @@ class Server:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.request_ids = RequestIds()
+        self._incoming = Incoming(desk.settings.limits.body_bytes)
 
     def bind(self, route: Route) -> Answer:
         """What answers the requests of a route."""
@@ -72,6 +74,8 @@ class Server:
             except Exception:
                 log.exception("request_failed request_id=%s route=%s", request_id, name)
                 response = self._problem(request, Refusal("internal", "see the node's log"))
+            finally:
+                self._incoming.over(request)
             if not response.prepared:
                 self.sign(request, response)
             answered[name, response.status] += 1
@@ -166,12 +170,13 @@ class Server:
         if content.is_eof():  # arrived with its header: the usual case costs no timer
             payload = content.read_nowait()
         else:
-            payload = await self._read_slowly(content, upper)
+            payload = await self._read_slowly(request, upper)
         if len(payload) > upper:
             raise Refusal("too_large", f"at most {upper} bytes are taken here", is_last=True)
         return payload
 
-    async def _read_slowly(self, content: Any, upper: int) -> bytes:
+    async def _read_slowly(self, request: web.Request, upper: int) -> bytes:
+        content = request.content
         parts: list[bytes] = []
         size = 0
         limit_s = self._desk.settings.limits.body_timeout_s
@@ -181,6 +186,7 @@ class Server:
                     part = await content.readany()
                     if not part and content.at_eof():
                         break
+                    self._incoming.take(request, len(part))
                     parts.append(part)
                     size += len(part)
         except TimeoutError:

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import io
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -261,6 +262,44 @@ async def test_a_caller_that_dawdles_over_its_body_is_refused(strict: Caller):
     )
     assert b"422" in told.partition(b"\r\n")[0]
     assert b"the body did not arrive" in told
+
+
+async def test_all_bodies_together_are_bounded_while_they_arrive():
+    piece = b" " * (5 << 20)
+    head = (
+        b"POST /v1/namespaces/%s/executors/e1/heartbeat HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    limits = "[limits]\nbody_bytes = 16777216"
+    async with running(*settings_of(extra=limits)) as (node,), calling(node) as caller:
+        await ready(caller)
+        ns = await caller.namespace()
+        name = ns.rpartition("/")[2].encode()
+        async with contextlib.AsyncExitStack() as stack:
+            pairs = []
+            for _ in range(4):
+                port = int(caller.base.rpartition(":")[2])
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                stack.callback(writer.close)
+                writer.write(head % (name, len(piece) + 1) + piece)
+                pairs.append(reader)
+            # Three find room and are waited for; the one that is too much is told so and goes.
+            heard = [asyncio.create_task(reader.readline()) for reader in pairs]
+            done, others = await asyncio.wait(heard, return_when=asyncio.FIRST_COMPLETED)
+            assert [one.result().split()[1] for one in done] == [b"429"]
+            assert (await caller.beat(ns, "e1")).status == 200  # small ones come all at once
+            for one in others:
+                one.cancel()
+        # Whoever leaves makes room.
+        whole = {"Content-Type": "application/json"}
+        body = b'{"incarnation":"e1-1","sequence":2}' + b" " * (15 << 20)
+
+        async def is_heard() -> bool:
+            path = f"{caller.base}{ns}/executors/e1/heartbeat"
+            async with caller.session.post(path, data=io.BytesIO(body), headers=whole) as answer:
+                return answer.status != 429
+
+        await until(is_heard)
 
 
 @pytest.mark.parametrize(
