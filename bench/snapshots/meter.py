@@ -1,7 +1,8 @@
 """How long a loop was kept from turning, seen from inside it.
 
-Decides what a stall is: the CPU time that the loop's thread spent between two turns. The wall clock
-beside it also contains what the machine gave to others.
+Decides what a stall is: by how much a timer was late, and of that no more than the CPU time that the
+loop's thread spent meanwhile. The wall clock alone also contains what the machine gave to others,
+the CPU time alone what was done before the timer was due.
 """
 
 import asyncio
@@ -38,8 +39,9 @@ class Meter:
         while True:
             wall_s, cpu_s = time.perf_counter(), time.thread_time()
             await asyncio.sleep(LOOK_EVERY_S)
-            self._walls.append(max(0.0, time.perf_counter() - wall_s - LOOK_EVERY_S) * 1e3)
-            self._stalls.append((time.thread_time() - cpu_s) * 1e3)
+            late_s = max(0.0, time.perf_counter() - wall_s - LOOK_EVERY_S)
+            self._walls.append(late_s * 1e3)
+            self._stalls.append(min(late_s, time.thread_time() - cpu_s) * 1e3)
 
     def take(self) -> Lag:
         """What was seen; the next answer begins anew."""
