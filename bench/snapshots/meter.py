@@ -1,8 +1,8 @@
 """How long a loop was kept from turning, seen from inside it.
 
-Decides what a stall is: by how much a timer was late, and of that no more than the CPU time that the
-loop's thread spent meanwhile. The wall clock alone also contains what the machine gave to others,
-the CPU time alone what was done before the timer was due.
+Decides what a stall is: by how much a timer was late, and of that no more than the CPU time that
+the loop's thread spent meanwhile. The wall clock alone also contains what the machine gave to
+others, the CPU time alone what was done before the timer was due.
 """
 
 import asyncio
