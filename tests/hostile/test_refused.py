@@ -9,6 +9,7 @@ from aiohttp import web
 
 from coordinator.api import conversation, suspects
 from coordinator.api.conversation import LINGER_BYTES
+from coordinator.api.listen import Listener
 from tests.hostile.callers import GET, Caller, crowd, listening
 from tests.waiting import until
 
@@ -178,6 +179,17 @@ def test_each_has_its_turn_and_nothing_that_it_said_meanwhile_is_lost(few: int, 
         runner.run(all_are_answered())
 
 
+async def one_that_waits(listener: Listener, port: int, callers: list[Caller], few: int) -> Caller:
+    """A caller of a suspect address, after another one had the turn."""
+    await refused_often(port, "127.0.0.2", few + 1)
+    callers.append(first := await Caller.connect(port, "127.0.0.2"))
+    assert b" 200 " in await first.ask()
+    callers.append(second := await Caller.connect(port, "127.0.0.2"))
+    await second.send(GET)
+    await until(lambda: listener.held_back == 1)
+    return second
+
+
 def test_what_is_said_before_its_turn_is_kept_up_to_a_bound(
     few: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -186,12 +198,7 @@ def test_what_is_said_before_its_turn_is_kept_up_to_a_bound(
 
     async def no_more_is_kept() -> None:
         async with listening(refusing, **limits) as (listener, port), crowd() as callers:
-            await refused_often(port, "127.0.0.2", few + 1)
-            callers.append(first := await Caller.connect(port, "127.0.0.2"))
-            assert b" 200 " in await first.ask()
-            callers.append(modest := await Caller.connect(port, "127.0.0.2"))
-            await modest.send(GET)
-            await until(lambda: listener.held_back == 1)
+            modest = await one_that_waits(listener, port, callers, few)
             callers.append(waste := await Caller.connect(port, "127.0.0.2"))
             await waste.send(GET * 20)
             await until(lambda: listener.count == few + 4 and listener.held_back == 1)
@@ -207,12 +214,7 @@ def test_what_is_said_before_its_turn_is_kept_up_to_a_bound(
 async def test_who_waits_for_a_turn_does_so_as_long_as_a_header_may_take(few: int):
     limits = {"suspects_per_s": 0.001, "header_timeout_s": 0.2}
     async with listening(refusing, **limits) as (listener, port), crowd() as callers:
-        await refused_often(port, "127.0.0.2", few + 1)
-        callers.append(first := await Caller.connect(port, "127.0.0.2"))
-        assert b" 200 " in await first.ask()
-        callers.append(second := await Caller.connect(port, "127.0.0.2"))
-        await second.send(GET)
-        await until(lambda: listener.held_back == 1)
+        second = await one_that_waits(listener, port, callers, few)
         strikes = listener._suspects._strikes.of("127.0.0.2", 0.0)
         assert await second.read() == b""
         assert listener.held_back == 0
