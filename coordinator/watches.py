@@ -16,6 +16,26 @@ EVENTS: Final = "/events"
 """Stands where an executor's name does, none of which has a slash."""
 
 
+class Watch:
+    """One that waits. Whoever asked for it ends it."""
+
+    __slots__ = ("_timer", "_topic", "_watches", "moved")
+
+    def __init__(self, watches: "Watches", topic: Topic, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._watches = watches
+        self._topic = topic
+        self.moved: asyncio.Future[bool] = loop.create_future()
+        """Whether the topic moved on; False at the timeout or at a stop."""
+        self._timer = loop.call_later(timeout_s, _resolve, self.moved)
+
+    def end(self) -> None:
+        """Wait no more. What was not told by now is told no more."""
+        self._timer.cancel()
+        self.moved.cancel()
+        self._watches.drop(self._topic, self.moved)
+
+
 class Watches:
     """Futures by topic, woken after the state moved on."""
 
@@ -30,27 +50,34 @@ class Watches:
         """Whether this node is stopping."""
         return self._closed
 
-    async def wait(self, topic: Topic, seen: int, timeout_s: float) -> bool:
-        """Wait until the topic's revision exceeds `seen`; False at the timeout or at a stop.
+    def begin(self, topic: Topic, seen: int, timeout_s: float) -> Watch:
+        """Wait, in no task, until the topic's revision exceeds `seen`.
 
         The caller has looked at the present state without an `await` since.
         """
+        watch = Watch(self, topic, timeout_s)
+        self._waiting.setdefault(topic, {})[watch.moved] = seen
+        self.count += 1
+        return watch
+
+    def drop(self, topic: Topic, moved: asyncio.Future[bool]) -> None:
+        """It waits no more."""
+        waiting = self._waiting.get(topic)
+        if waiting is None or waiting.pop(moved, None) is None:
+            return
+        self.count -= 1
+        if not waiting:
+            del self._waiting[topic]
+
+    async def wait(self, topic: Topic, seen: int, timeout_s: float) -> bool:
+        """The same for a task: whether it moved before the timeout, or a stop."""
         if self._closed or timeout_s <= 0:
             return False
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[bool] = loop.create_future()
-        waiting = self._waiting.setdefault(topic, {})
-        waiting[future] = seen
-        self.count += 1
-        timer = loop.call_later(timeout_s, _resolve, future)
+        watch = self.begin(topic, seen, timeout_s)
         try:
-            return await future
+            return await watch.moved
         finally:
-            timer.cancel()
-            self.count -= 1
-            waiting.pop(future, None)
-            if not waiting and self._waiting.get(topic) is waiting:
-                del self._waiting[topic]
+            watch.end()
 
     def wake(self, state: ClusterState) -> None:
         """Wake everyone whose topic has moved past what they have seen."""

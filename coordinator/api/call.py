@@ -76,6 +76,13 @@ class Desk:
         return self.replica.consensus.leader_api_url
 
     @property
+    def signature(self) -> dict[str, str]:
+        """The headers that tell everybody who is known of the cluster."""
+        told = (self.replica.state.cluster_id, self.leader_url)
+        names = zip(("X-Cluster-Id", "X-Leader"), told, strict=True)
+        return {name: text for name, text in names if text is not None}
+
+    @property
     def origins(self) -> tuple[str, ...]:
         """The origins of this cluster's nodes, as browsers write them."""
         moved = {name: one.api for name, one in self.replica.state.moved.items()}
@@ -197,8 +204,7 @@ class Call(Generic[Body]):
     @property
     def wait_s(self) -> float:
         """How long the caller waits for news."""
-        text = self.query.get("wait")
-        return read.duration_s(text, "wait", upper_s=read.WAIT_MAX_S) if text else 0.0
+        return read.wait_s(self.query)
 
     @property
     def by(self) -> str:

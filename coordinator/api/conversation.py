@@ -6,17 +6,18 @@ is before it. It must not know routes nor handlers.
 """
 
 import asyncio
-from enum import Enum
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import msgspec
 from aiohttp import StreamReader, web
 from aiohttp.http import RawRequestMessage
 from aiohttp.web_server import Server
 
-from coordinator.api.express import Express, Waiting
+from coordinator.api.express import Express
+from coordinator.api.places import Admission, Places
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
 from coordinator.api.sieve import Sieve
+from coordinator.api.waiting import Waiting
 from coordinator.settings import LimitSettings
 
 KEEPALIVE_S: Final = 75.0
@@ -38,38 +39,6 @@ _FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
     b"Connection: close\r\nContent-Length: 0\r\n\r\n"
 )
-
-
-class Admission(Enum):
-    """What becomes of a new connection."""
-
-    FULL = "full"
-    """There is no place for it."""
-    LATER = "later"
-    """It has a place, and is served when it is told to `begin`."""
-    NOW = "now"
-
-
-class Places(Protocol):
-    """Who counts connections."""
-
-    def admit(self, conversation: "Conversation", peer: Any) -> "Admission":
-        """Whether there is a place for one more; it is taken then."""
-
-    def asked(self, conversation: "Conversation") -> None:
-        """It has asked something: it is no longer the first to go when places are short."""
-
-    def has_room(self, conversation: "Conversation", size: int) -> bool:
-        """Whether so much more that it said before its turn can be kept."""
-
-    def refused(self, conversation: "Conversation") -> None:
-        """Its caller took a node's time for nothing: a sign of one that means no good."""
-
-    def let_go(self, conversation: "Conversation") -> None:
-        """It has had its last answer and only has to read it: it is the first to go."""
-
-    def ended(self, conversation: "Conversation") -> None:
-        """Its place is free."""
 
 
 class Conversation(web.RequestHandler):
@@ -161,8 +130,12 @@ class Conversation(web.RequestHandler):
         if not self._is_in:
             return
         if self._waiting is not None:
-            self._hold(data)
-            return
+            if self._waiting[0].is_short:
+                self._hold(data)
+                return
+            # Unread for so long, it would hide that the caller is gone.
+            self._waiting[0].forget()
+            self.answered(None)
         if self._queued is not None:
             self._keep(data)
             return
@@ -336,6 +309,12 @@ class Conversation(web.RequestHandler):
             self._request_in_progress = True  # a shutdown waits for it
         return True
 
+    def _process_keepalive(self) -> None:
+        """Look whether it was idle for too long; while an answer waits it is not."""
+        if self._waiting is not None:
+            self._next_keepalive_close_time = self._loop.time() + KEEPALIVE_S
+        super()._process_keepalive()
+
     def answered(self, answer: bytes | None) -> None:
         """The answer of what waited; None: the ordinary way is to give it."""
         if self._waiting is None:
@@ -345,6 +324,7 @@ class Conversation(web.RequestHandler):
             self._hand_on(waiting, message)
         else:
             self._say(answer)
+            self._next_keepalive_close_time = self._loop.time() + KEEPALIVE_S
             self._request_in_progress = False
             if self._handler_waiter is not None and not self._handler_waiter.done():
                 self._handler_waiter.set_result(None)

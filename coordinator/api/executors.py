@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
-from coordinator.api.asked import Asked, Told
+from coordinator.api.asked import Asked, Told, Wait
 from coordinator.api.call import Call, Desk
-from coordinator.api.cursor import Standing
+from coordinator.api.cursor import Cursor, Standing
 from coordinator.api.problems import Refusal, invalid, refused
 from coordinator.api.records import (
     AcksRequest,
@@ -32,9 +32,9 @@ from coordinator.core.types import Claim, CloseCause, ExecutorProfile, ExecutorS
 from coordinator.leadership import BeatAnswer
 
 _ELSEWHERE: Final = "the token is limited to executors on other hosts"
-PATIENCE_S: Final = 0.01
-"""Of a heartbeat: a thousandth of a usual lease. A thousand executors that beat every two seconds
-would otherwise want five hundred rounds a second of all nodes; so they share a hundred."""
+PATIENCE_S: Final = 0.02
+"""Of a heartbeat: a hundredth of the usual interval. A thousand executors that beat every two
+seconds would otherwise want five hundred rounds a second of all nodes; so they share fifty."""
 LABEL_NAME_BYTES_MAX = 128
 LABEL_VALUE_BYTES_MAX = 1024
 CAPACITY_MIN = 1e-9
@@ -134,12 +134,14 @@ def _host_of(namespace: NamespaceState, executor: str) -> str | None:
     return None if kept is None else kept.host
 
 
-def _check_incarnations_host(call: Call[Any], namespace: NamespaceState, incarnation: str) -> None:
+def _check_incarnations_host(
+    caller: Caller, namespace: NamespaceState, executor: str, incarnation: str
+) -> None:
     """The same for what is said of an incarnation; who knows one that is over was it."""
-    hosts = call.caller.hosts
-    if not hosts or (call.executor, incarnation) in namespace.closed:
+    hosts = caller.hosts
+    if not hosts or (executor, incarnation) in namespace.closed:
         return
-    record = namespace.executors.get(call.executor)
+    record = namespace.executors.get(executor)
     if record is None or not hosts.admits(record.profile.host):
         raise Refusal("forbidden", _ELSEWHERE)
 
@@ -193,17 +195,13 @@ async def assignments(call: Call[None]) -> web.Response:
     if not incarnation:
         raise invalid("incarnation", "is missing")
     namespace = call.placed(call.namespace)
-    _check_incarnations_host(call, namespace, incarnation)
+    _check_incarnations_host(call.caller, namespace, executor, incarnation)
     name = namespace.info.name
     cursor = call.cursor
     if cursor is not None:
         namespace = await level_with(call, name, cursor)
     _check_incarnation(namespace, executor, incarnation)
-    if (
-        cursor is not None
-        and cursor.standing(call.desk.cluster_id, namespace.revision) is not Standing.NEW
-        and namespace.assignments_revision(executor) <= cursor.revision
-    ):
+    if cursor is not None and _knows_all(call.desk, namespace, executor, cursor):
         if not await call.desk.polls.changed((name, executor), cursor.revision, call.wait_s):
             return web.Response(status=304, headers=call.freshness(namespace))
         namespace = call.placed(call.namespace_of(name))
@@ -217,6 +215,28 @@ async def assignments(call: Call[None]) -> web.Response:
         ],
     )
     return call.answer_read(answer, namespace)
+
+
+def usual_assignments(asked: Asked) -> Wait | None:
+    """Of an incarnation that knows its newest set and waits for the next one."""
+    name, executor = asked.path["namespace"], asked.path["executor"]
+    namespace, cursor = asked.placed(), asked.cursor
+    if namespace is None or cursor is None:
+        return None
+    incarnation = asked.query["incarnation"]
+    _check_incarnations_host(asked.caller, namespace, executor, incarnation)
+    _check_incarnation(namespace, executor, incarnation)
+    if cursor.revision > namespace.revision:
+        return None  # this node has to catch up first
+    if not _knows_all(asked.desk, namespace, executor, cursor):
+        return None
+    return Wait((name, executor), cursor.revision, asked.wait_s, namespace)
+
+
+def _knows_all(desk: Desk, namespace: NamespaceState, executor: str, cursor: Cursor) -> bool:
+    """Whether an executor with this cursor has its newest set."""
+    is_new = cursor.standing(desk.cluster_id, namespace.revision) is Standing.NEW
+    return not is_new and namespace.assignments_revision(executor) <= cursor.revision
 
 
 def _check_incarnation(namespace: NamespaceState, executor: str, incarnation: str) -> None:
@@ -243,7 +263,7 @@ def _over(executor: str, incarnation: str, cause: CloseCause) -> Refusal:
 async def acks(call: Call[AcksRequest]) -> web.Response:
     """Take an executor's word for what it has finished."""
     body, namespace = call.body, call.namespace
-    _check_incarnations_host(call, namespace, body.incarnation)
+    _check_incarnations_host(call.caller, namespace, call.executor, body.incarnation)
     _check_keys("released", [claim.key for claim in body.released])
     _check_keys("prepared", [claim.key for claim in body.prepared])
     _check_keys("failed", [claim.key for claim in body.failed])
@@ -268,7 +288,7 @@ async def deregister(call: Call[None]) -> web.Response:
     if not incarnation:
         raise invalid("incarnation", "is missing")
     namespace = call.namespace
-    _check_incarnations_host(call, namespace, incarnation)
+    _check_incarnations_host(call.caller, namespace, executor, incarnation)
     if namespace.closed.get((executor, incarnation)) is not CloseCause.LEFT:
         outcome = await call.desk.leader.leave(namespace.info.name, executor, incarnation)
         if isinstance(outcome, Refused):

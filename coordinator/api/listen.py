@@ -15,8 +15,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from coordinator.api.addresses import network_of
-from coordinator.api.conversation import Admission, Conversation
+from coordinator.api.conversation import Conversation
 from coordinator.api.express import Express
+from coordinator.api.places import Admission
 from coordinator.api.rates import Rates
 from coordinator.api.shelf import Plain
 from coordinator.api.suspects import Suspects

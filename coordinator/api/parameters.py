@@ -3,6 +3,7 @@
 Patterns are written as ECMAScript reads them too, since the OpenAPI document bears them.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from coordinator.api.query import EXECUTOR_ID, INSTANT_PATTERN
@@ -23,10 +24,11 @@ AFTER: Final = Parameter("after", "The cursor last processed.", pattern=CURSOR_P
 WAIT: Final = Parameter(
     "wait", "How long to wait for news: 0 to 300 s, such as 30s.", pattern=WAIT_PATTERN
 )
+_LINEARIZABLE: Final = "linearizable"
 CONSISTENCY: Final = Parameter(
     "consistency",
     "local: this node's copy. linearizable: a quorum confirmed the leader after the request.",
-    choices=("local", "linearizable"),
+    choices=("local", _LINEARIZABLE),
 )
 DRY_RUN: Final = Parameter("dry_run", "Check and tell, change nothing.", kind="boolean")
 FORCE: Final = Parameter("force", "Although executors live there.", kind="boolean")
@@ -40,3 +42,8 @@ SINCE: Final = Parameter("since", "Only from this time on.", pattern=INSTANT_PAT
 UNTIL: Final = Parameter("until", "Only up to this time.", pattern=INSTANT_PATTERN)
 MISSING: Final = ("namespace_not_found",)
 WATCH: Final = ("recovering", "too_many_waiters", "shutting_down")
+
+
+def wants_proof(query: Mapping[str, str]) -> bool:
+    """Whether a caller asks for a quorum's word."""
+    return query.get(CONSISTENCY.name) == _LINEARIZABLE

@@ -89,6 +89,12 @@ def duration_s(text: str, path: str, *, upper_s: float) -> float:
     return seconds
 
 
+def wait_s(query: Mapping[str, str]) -> float:
+    """How long a caller waits for news, in seconds; 0 when it does not say."""
+    text = query.get("wait")
+    return duration_s(text, "wait", upper_s=WAIT_MAX_S) if text else 0.0
+
+
 def instant_ms(text: str, path: str) -> int:
     """Wall milliseconds of an RFC 3339 time in UTC, or a refusal.
 

@@ -1,16 +1,16 @@
 """What a line of the table of routes says. It must not know any single route."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from coordinator.api.asked import Likely, Usual
 from coordinator.api.call import Call
-from coordinator.api.encoding import JSON
+from coordinator.api.encoding import JSON, MSGPACK
 from coordinator.api.rights import Right
 
 SMALL_BYTES: Final = 64 << 10
@@ -100,7 +100,7 @@ class Route:
     is_read_late: bool = False
     """Its handler asks for the record of its body when it needs it, and may wait before."""
     usual: Usual | None = None
-    """What it answers nearly always, without a task: the express lane asks for it (`express`)."""
+    """What it answers, or waits for, nearly always: the express lane asks for it (`express`)."""
     is_likely: Likely | None = None
     """Whether that is to be expected of a path; None: of any."""
     patience_s: float = 0.0
@@ -124,6 +124,10 @@ class Route:
         """A name that no other route has: module and function of its handler."""
         module = self.handler.__module__.rpartition(".")[2]
         return f"{module}.{self.handler.__name__}"
+
+    def answers_msgpack(self, headers: Mapping[str, str]) -> bool:
+        """Whether a caller who sent these headers is answered in msgpack."""
+        return self.has_msgpack and MSGPACK in headers.get(hdrs.ACCEPT, "")
 
     def takes(self, parts: list[str]) -> bool:
         """Whether a path, split at its slashes, is one of this route's, whatever the method."""

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from coordinator.api.asked import Asked, Told
+from coordinator.api.asked import Asked, Told, Wait
 from coordinator.api.call import Call, Desk
 from coordinator.api.cursor import Cursor, Standing
 from coordinator.api.encoding import JSON, MSGPACK
@@ -49,8 +49,8 @@ async def owner(call: Call[None]) -> web.Response:
 
 def usual_owner(asked: Asked) -> Told | None:
     """The same of a shard that has an owner."""
-    namespace = asked.desk.replica.state.namespaces.get(asked.path["namespace"])
-    if namespace is None or namespace.info.window is not None:
+    namespace = asked.placed()
+    if namespace is None:
         return None
     shard = namespace.shards.get(asked.path["key"])
     if shard is None or not is_routable(shard):
@@ -144,6 +144,16 @@ async def routing(call: Call[None]) -> web.Response:
     if table.is_gzip:
         headers["Content-Encoding"] = "gzip"
     return call.answer_bytes(table.body, 200, headers | call.freshness(namespace))
+
+
+def usual_routing(asked: Asked) -> Wait | None:
+    """Of a router that has the whole table and waits for what changes in it."""
+    namespace, cursor = asked.placed(), asked.cursor
+    if namespace is None or cursor is None:
+        return None
+    if cursor.standing(asked.desk.cluster_id, namespace.revision) is not Standing.LEVEL:
+        return None
+    return Wait((asked.path["namespace"], None), cursor.revision, asked.wait_s, namespace)
 
 
 async def level_with(call: Call[Any], name: str, cursor: Cursor) -> NamespaceState:

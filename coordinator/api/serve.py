@@ -14,13 +14,13 @@ from aiohttp import hdrs, web
 from coordinator import logs
 from coordinator.api.bodies import Decode, decoder
 from coordinator.api.call import Call, Desk
-from coordinator.api.encoding import MSGPACK
 from coordinator.api.forward import HOP_HEADER
 from coordinator.api.guarded import guarded
 from coordinator.api.incoming import Incoming
 from coordinator.api.origins import may_read, preflight
+from coordinator.api.parameters import wants_proof
 from coordinator.api.problems import PROBLEM_TYPE, FieldError, Refusal
-from coordinator.api.query import WAIT_MAX_S, duration_s, idempotency_key
+from coordinator.api.query import idempotency_key, wait_s
 from coordinator.api.request_ids import HEADER as ID_HEADER
 from coordinator.api.request_ids import RequestIds
 from coordinator.api.route import Leader, Parameter, Route
@@ -94,13 +94,13 @@ class Server:
 
         async def serve(request: web.Request, path: Mapping[str, str]) -> web.StreamResponse:
             caller = door.admit(request, path, route)
-            wants_proof = False
+            is_proof_wanted = False
             if request.query_string:
                 _check_query(request, known)
-                wants_proof = request.query.get("consistency") == "linearizable"
+                is_proof_wanted = wants_proof(request.query)
             if route.is_order:
                 idempotency_key(request.headers)  # also where a follower would only hand it on
-            is_must = wants_proof or route.leader is Leader.MUST
+            is_must = is_proof_wanted or route.leader is Leader.MUST
             payload = b""
             if request.body_exists:
                 payload = await self._read(request, route)
@@ -109,10 +109,10 @@ class Server:
                 passed = await self._to_leader(request, payload, is_must=is_must)
                 if passed is not None:
                     return passed
-            if wants_proof:
+            if is_proof_wanted:
                 await self._desk.replica.consensus.confirm_leadership()
             body = decode_now(request.headers, payload) if decode_now else None
-            is_msgpack = route.has_msgpack and MSGPACK in request.headers.get(hdrs.ACCEPT, "")
+            is_msgpack = route.answers_msgpack(request.headers)
             call = Call(self._desk, request, path, body, payload, is_msgpack, caller, decode)
             try:
                 return await handler(call)
@@ -126,15 +126,9 @@ class Server:
 
     def sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """The headers of every answer. Strangers are told nothing of the cluster."""
-        headers = response.headers
-        headers[ID_HEADER] = request[REQUEST_ID]
+        response.headers[ID_HEADER] = request[REQUEST_ID]
         if self._desk.door.knows(request):
-            cluster_id = self._desk.replica.state.cluster_id
-            if cluster_id is not None:
-                headers["X-Cluster-Id"] = cluster_id
-            leader = self._desk.leader_url
-            if leader is not None:
-                headers["X-Leader"] = leader
+            response.headers.update(self._desk.signature)
         self._let_read(request, response)
 
     def _let_read(self, request: web.Request, response: web.StreamResponse) -> None:
@@ -241,14 +235,12 @@ class Server:
             # cannot: only whoever holds its key can show it, and no node's word stands for it.
             raise Refusal("no_leader", "who shows a certificate asks the leader itself: X-Leader")
         request_id = request[REQUEST_ID]
-        wait = request.query.get("wait")
-        wait_s = duration_s(wait, "wait", upper_s=WAIT_MAX_S) if wait else 0.0
         return await self._desk.forwarder.forward(
             request,
             url,
             payload,
             request_id=request_id,
-            wait_s=wait_s + request.get(TAKES_S, 0.0),
+            wait_s=wait_s(request.query) + request.get(TAKES_S, 0.0),
             prepare=lambda response: self.sign(request, response),
         )
 

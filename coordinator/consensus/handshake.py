@@ -84,6 +84,8 @@ def decode_hello(data: bytes | memoryview) -> Hello | Refusal:
     cluster_id = said.get("cluster_id")
     if not all(type(field) is str and len(field) <= TEXT_MAX for field in fields):
         raise Malformed("a hello without its fields")
+    if not all(str(field).isprintable() for field in fields):  # they go into headers and logs
+        raise Malformed("a hello with control characters")
     if cluster_id is not None and (type(cluster_id) is not str or len(cluster_id) > TEXT_MAX):
         raise Malformed("a cluster id is a string")
     name, to, api_url, address = map(str, fields)

@@ -4,59 +4,30 @@ A path with an escaped letter is never plain, so it asks the ordinary way for th
 """
 
 import asyncio
-import contextlib
 import json
-import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from coordinator.api import DESK, EXPRESS
+from coordinator.api import DESK
 from coordinator.consensus import Confirmation
 from coordinator.node import Node
 from tests.api.keys import Keys
+from tests.api.lanes import counted, escaped, get, line, names, shown
 from tests.api.nodes import Answer, Caller, calling, ready, running, settings_of
 from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-VARIES = {"date", "x-request-id", "x-leader-contact-seconds"}
 
 
 @pytest.fixture
 def taken(node: Node, monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
     """How many requests the lane took, and how many it left to the ordinary way."""
     return counted(node, monkeypatch)
-
-
-def counted(node: Node, monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
-    found: Counter[bool] = Counter()
-    express = node.app[EXPRESS]
-    take = express.take
-
-    def counting(*asked: Any) -> Any:
-        took = take(*asked)
-        found[took is not None] += 1
-        return took
-
-    monkeypatch.setattr(express, "take", counting)
-    return found
-
-
-def escaped(path: str) -> str:
-    """The same path, its last variable's first letter escaped."""
-    parts = path.split("/")
-    parts[-2] = f"%{ord(parts[-2][0]):02X}{parts[-2][1:]}"
-    return "/".join(parts)
-
-
-def shown(answer: Answer) -> tuple[int, bytes, dict[str, str]]:
-    told = {name: text for name, text in answer.headers.items() if name.lower() not in VARIES}
-    return answer.status, answer.raw, told
 
 
 async def owned(api: Caller) -> str:
@@ -152,10 +123,6 @@ async def test_what_asks_for_more_is_not_plain(
 # ------------------------------------------------------------------- turns on one connection
 
 
-def get(path: str, name: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: {name}\r\n\r\n".encode()
-
-
 def beat(ns: str, sequence: int, name: str) -> bytes:
     body = json.dumps(
         {"incarnation": "e1-a", "sequence": sequence, "host": "h1", "address": "e1:1"}
@@ -165,33 +132,6 @@ def beat(ns: str, sequence: int, name: str) -> bytes:
         f"X-Request-Id: {name}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     ).encode()
-
-
-@contextlib.asynccontextmanager
-async def line(node: Node) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    reader, writer = await asyncio.open_connection(*node.settings.api_address)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-async def names(reader: asyncio.StreamReader, count: int) -> list[str]:
-    """The names of the next answers, in the order in which they come; each must be a 200."""
-    found = []
-    async with asyncio.timeout(20):
-        for _ in range(count):
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            assert head.startswith("HTTP/1.1 200 "), head
-            length = re.search(r"Content-Length: (\d+)", head)
-            name = re.search(r"X-Request-Id: (\S+)", head)
-            assert length is not None
-            assert name is not None
-            await reader.readexactly(int(length[1]))
-            found.append(name[1])
-    return found
 
 
 class Held:

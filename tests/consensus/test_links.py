@@ -11,7 +11,7 @@ from pysyncobj import SyncObj, SyncObjConf
 from pysyncobj.pickle import dumps as stock_dumps
 
 from coordinator.consensus import ConsensusConfig, ConsensusError, ConsensusNode
-from coordinator.consensus.codec import pack, unpack
+from coordinator.consensus.codec import Malformed, pack, unpack
 from coordinator.consensus.cures.port import ClosedPort, OwnLinks
 from coordinator.consensus.handshake import (
     Hello,
@@ -290,6 +290,13 @@ def test_a_hello_is_refused_when(hello, reason):
     refusal = check_hello(hello, own_name="n1", members=MEMBERS, cluster_id=None)
     assert refusal is not None
     assert refusal.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("field", ["name", "to", "api_url", "address"])
+def test_a_hello_brings_no_line_ends_into_headers_and_logs(field):
+    said = {**unpack(encode_hello(Hello("n2", "n1", None, ""))), field: "http://n2\r\nX-Evil: 1"}
+    with pytest.raises(Malformed):
+        decode_hello(pack(said))
 
 
 def test_a_hello_of_another_format_is_refused_and_says_both():
