@@ -29,7 +29,8 @@ LINGER_BYTES: Final = 64 << 10
 much as most requests may send. Whoever sends more is heard no further: reading two MiB to refuse
 them cost a node more than the whole request of an honest caller."""
 HEADER_BYTES_MAX: Final = 32 << 10
-"""Of a whole header; ours are below 2 KiB, and proxies and browsers add some KiB."""
+"""Of a header that is not whole yet; ours are below 2 KiB, and proxies and browsers add some KiB.
+What comes whole in one read is bounded by aiohttp: so many fields of 8 KiB."""
 HEADERS_MAX: Final = 64
 """Fields of a header, as aiohttp counts them."""
 
@@ -230,6 +231,8 @@ class Conversation(web.RequestHandler):
         """Answer, and let go of a caller that still sends what was not wanted."""
         answered = await super().finish_response(request, resp, start_time)
         self._finished += 1  # what comes now has none before it
+        if not resp.keep_alive:
+            self._express = None  # nothing that comes now is answered
         is_unheard = not request.content.is_eof()
         if resp.status in _STRIKES or (is_unheard and not resp.keep_alive):
             self._places.refused(self)
