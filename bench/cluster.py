@@ -7,6 +7,8 @@ the cluster is used for.
 import asyncio
 import contextlib
 import os
+import ssl
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -24,6 +26,13 @@ READY_S: Final = 60.0
 POLL_S: Final = 0.02
 ASK_S: Final = 0.5
 """A node that lives answers in milliseconds; one that stands still is asked again."""
+
+
+def make_certificates(folder: Path) -> Path:
+    """A CA of its own, and a certificate of the API's for localhost."""
+    script = Path(__file__).parents[1] / "configs" / "certs.sh"
+    subprocess.run([script, folder, "localhost"], check=True, timeout=30, stdout=sys.stderr)
+    return folder
 
 
 class NodeSight(msgspec.Struct, frozen=True):
@@ -62,19 +71,21 @@ class Nodes:
         *,
         has_journal: bool = False,
         has_tokens: bool = False,
+        has_tls: bool = False,
         extra: str = "",
         program: Sequence[str] = ("-m", "coordinator"),
     ) -> None:
         """With tokens, `token` is an operator's, and is shown with every request made here.
 
-        `extra` is added to each node's settings.
+        With TLS, the API is asked as localhost, and believed because of `tls`. `extra` is added to
+        each node's settings.
         """
         ports = free_ports(2 * size)
         names = [f"n{number + 1}" for number in range(size)]
+        self._certificates = make_certificates(folder / "certs") if has_tls else None
+        base = "https://localhost" if has_tls else "http://127.0.0.1"
         self.raft = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
-        self.api = {
-            name: f"http://127.0.0.1:{port}" for name, port in zip(names, ports[size:], strict=True)
-        }
+        self.api = {name: f"{base}:{port}" for name, port in zip(names, ports[size:], strict=True)}
         self._folder = folder
         self.has_journal = has_journal
         self._extra = extra
@@ -82,6 +93,16 @@ class Nodes:
         self.program = program
         self._processes = processes
         self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def ca(self) -> str:
+        """The file of whoever signed the API's certificate; empty without TLS."""
+        return "" if self._certificates is None else str(self._certificates / "ca.pem")
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """What believes the API; None without TLS."""
+        return ssl.create_default_context(cafile=self.ca) if self.ca else None
 
     @property
     def names(self) -> list[str]:
@@ -102,14 +123,23 @@ class Nodes:
         """The settings file of a node, written."""
         peers = ", ".join(f'{peer} = "{address}"' for peer, address in self.raft.items())
         path = self._folder / f"{name}.toml"
+        port = self.api[name].rpartition(":")[2]
         path.write_text(
             f'[node]\nname = "{name}"\npeers = {{ {peers} }}\n'
-            f'[api]\nbind = "{self.api[name].removeprefix("http://")}"\n'
+            f'[api]\nbind = "127.0.0.1:{port}"\nadvertised_url = "{self.api[name]}"\n'
             + (f'[storage]\ndir = "{self.journal(name)}"\n' if self.has_journal else "")
-            + (f'[security]\ntokens_file = "{self._tokens()}"\n' if self.token else "")
+            + self._security()
             + self._extra
         )
         return path
+
+    def _security(self) -> str:
+        lines = [f'tokens_file = "{self._tokens()}"'] if self.token else []
+        if self._certificates is not None:
+            shown = self._certificates / "localhost"
+            lines += [f'api_certificate = "{shown}.pem"', f'api_key = "{shown}.key"']
+            lines += [f'api_ca = "{self.ca}"']
+        return "\n".join(["[security]", *lines, ""]) if lines else ""
 
     def _tokens(self) -> Path:
         path = self._folder / "tokens.toml"
@@ -164,7 +194,8 @@ class Nodes:
     ) -> tuple[int, bytes]:
         """One request, once: no retry and no other node; raises what aiohttp raises."""
         if self._session is None:
-            self._session = aiohttp.ClientSession()
+            connector = aiohttp.TCPConnector(ssl=self.tls or True)
+            self._session = aiohttp.ClientSession(connector=connector)
         async with self._session.request(
             method,
             url,

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 import uvloop
 
@@ -57,12 +56,12 @@ async def watched(pid: int, seen: list[Sight]) -> None:
         await asyncio.sleep(0.2)
 
 
-async def waiters(url: str) -> float:
+async def waiters(nodes: Nodes, url: str) -> float:
     """Open long polls, as the node counts them."""
-    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as answer:
-        for line in (await answer.text()).splitlines():
-            if line.startswith("shard_coordinator_watch_waiters "):
-                return float(line.split()[1])
+    _, told = await nodes.ask("GET", f"{url}/metrics", timeout_s=RECOVERY_S)
+    for line in told.decode().splitlines():
+        if line.startswith("shard_coordinator_watch_waiters "):
+            return float(line.split()[1])
     return -1.0
 
 
@@ -78,11 +77,11 @@ async def until(holds: Callable[[], Any], timeout_s: float) -> float | None:
 
 async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row], dict[str, Any]]:
     async with Processes(folder) as processes:
-        nodes = Nodes(folder, processes, extra=LIMITS)
+        nodes = Nodes(folder, processes, has_tls=arguments.tls, extra=LIMITS)
         await nodes.start_all()
         name = await nodes.leader()
         url, pid = nodes.api[name], processes.running[name].pid
-        fleet = Fleet(url, NAMESPACE)
+        fleet = Fleet(url, NAMESPACE, nodes.tls)
         try:
             await fleet.start()
             fleet.notes.take()
@@ -92,19 +91,21 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row
             progress("honest executors are at work; now the others")
             seen: list[Sight] = []
             watching = asyncio.create_task(watched(pid, seen))
-            became = await attack(arguments, url, processes, folder)
+            became = await attack(arguments, url, nodes.ca, processes, folder)
             during = fleet.notes.take()
             watching.cancel()
 
             async def is_over() -> bool:
                 # The honest keep what they opened when answers were slow: one connection each.
-                return look(pid).files <= at_rest.files + EXECUTORS and await waiters(url) <= 0
+                return (
+                    look(pid).files <= at_rest.files + EXECUTORS and await waiters(nodes, url) <= 0
+                )
 
             recovered_s = await until(is_over, RECOVERY_S)
             fleet.notes.take()
             await asyncio.sleep(QUIET_S)
             after, in_the_end = fleet.notes.take(), look(pid)
-            lost, waiting = await fleet.lost(), await waiters(url)
+            lost, waiting = await fleet.lost(), await waiters(nodes, url)
             is_same = await fleet.owners() == owners
             still_leads = await nodes.leader() == name
         finally:
@@ -153,7 +154,7 @@ async def measure(arguments: argparse.Namespace, folder: Path) -> tuple[list[Row
 
 
 async def attack(
-    arguments: argparse.Namespace, url: str, processes: Processes, folder: Path
+    arguments: argparse.Namespace, url: str, ca: str, processes: Processes, folder: Path
 ) -> dict[str, int]:
     """All of them at once; what became of them."""
     order = Attack(
@@ -165,6 +166,7 @@ async def attack(
         oversized=arguments.oversized,
         waiters=arguments.waiters,
         unread=arguments.unread,
+        ca=ca,
     )
     path = folder / "attack.json"
     path.write_bytes(msgspec.json.encode(order))
@@ -202,6 +204,7 @@ def main() -> int:
     parser.add_argument("--oversized", type=int, default=2_000, help="bodies at once (2000)")
     parser.add_argument("--waiters", type=int, default=4_000, help="where 3000 may wait (4000)")
     parser.add_argument("--unread", type=int, default=200, help="who read nothing (200)")
+    parser.add_argument("--tls", action="store_true", help="the API speaks TLS")
     parser.add_argument("--json", action="store_true", help="JSON lines, the summary last")
     parser.add_argument("--keep", type=Path, help="folder for logs, kept")
     arguments = parser.parse_args()

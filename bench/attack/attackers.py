@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import json
 import resource
+import ssl
 import sys
 import time
 from collections import Counter
@@ -42,6 +43,8 @@ class Attack(msgspec.Struct, frozen=True):
     oversized: int
     waiters: int
     unread: int
+    ca: str = ""
+    """The file of whoever signed the API's certificate; empty where the API has no TLS."""
 
 
 class Attackers:
@@ -52,7 +55,8 @@ class Attackers:
         self.became: Counter[str] = Counter()
         self._ends_at = time.monotonic() + attack.seconds
         self._path = f"/v1/namespaces/{attack.namespace}"
-        self._host = f"127.0.0.1:{attack.port}"
+        self._host = f"{'localhost' if attack.ca else '127.0.0.1'}:{attack.port}"
+        self._tls = ssl.create_default_context(cafile=attack.ca) if attack.ca else None
 
     async def run(self) -> None:
         attack = self.attack
@@ -97,7 +101,11 @@ class Attackers:
         writer = None
         try:
             reader, writer = await asyncio.open_connection(
-                "127.0.0.1", self.attack.port, local_addr=(source, 0)
+                "127.0.0.1",
+                self.attack.port,
+                local_addr=(source, 0),
+                ssl=self._tls,
+                server_hostname="localhost" if self._tls else None,
             )
             return await one(reader, writer)
         except (OSError, EOFError, RuntimeError):  # the last: uvloop's word for a closed transport

@@ -4,6 +4,7 @@ Decides what an honest fleet is. Must not know what others do meanwhile.
 """
 
 import asyncio
+import ssl
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -34,11 +35,11 @@ class Notes:
 class Fleet:
     """Forty executors of one namespace, on the leader."""
 
-    def __init__(self, url: str, namespace: str) -> None:
+    def __init__(self, url: str, namespace: str, tls: ssl.SSLContext | None) -> None:
         self._at = f"{url}/v1/namespaces/{namespace}"
         self.notes = Notes()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls or True),
             timeout=aiohttp.ClientTimeout(total=ANSWER_S),
         )
         self._beating: list[asyncio.Task[None]] = []
