@@ -135,7 +135,7 @@ class Node:
     async def _renew(self, tls: ApiTls) -> None:
         self._forwarder.tls = tls.client
         if tls.server is not None:
-            await self._listener.renew(tls.server)
+            self._listener.renew(tls.server)
 
     def reload(self) -> None:
         """Read certificates and tokens again, whether their files look changed or not."""

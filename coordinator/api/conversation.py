@@ -6,7 +6,7 @@ is before it. It must not know routes nor handlers.
 """
 
 import asyncio
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from aiohttp import StreamReader, web
@@ -14,7 +14,7 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_server import Server
 
 from coordinator.api.express import Express
-from coordinator.api.places import Admission, Places
+from coordinator.api.place import Place
 from coordinator.api.problems import PROBLEM_TYPE, PROBLEMS, Problem
 from coordinator.api.sieve import Sieve
 from coordinator.api.waiting import Waiting
@@ -36,10 +36,6 @@ HEADERS_MAX: Final = 64
 
 _STRIKES: Final = frozenset({400, 401, 413, 429})
 """Answers that honest callers hear seldom, or once before they wait as long as they are told."""
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n"
-    b"Connection: close\r\nContent-Length: 0\r\n\r\n"
-)
 
 
 class Conversation(web.RequestHandler):
@@ -47,24 +43,21 @@ class Conversation(web.RequestHandler):
 
     __slots__ = (
         "_deadline",
-        "_early",
         "_express",
         "_finished",
         "_has_taken",
         "_header_bytes",
         "_held",
-        "_is_in",
         "_limits",
         "_patience",
-        "_places",
-        "_queued",
+        "_place",
         "_waiting",
     )
 
     def __init__(
         self,
         server: Server,
-        places: Places,
+        place: Place,
         limits: LimitSettings,
         express: Express | None = None,
     ) -> None:
@@ -77,13 +70,8 @@ class Conversation(web.RequestHandler):
             auto_decompress=False,  # compressed bodies are refused, never unpacked
             access_log=None,  # type: ignore[arg-type]  # as AppRunner says it: none is kept
         )
-        self._places = places
+        self._place = place
         self._limits = limits
-        self._is_in = False
-        self._queued: asyncio.Transport | None = None
-        """A connection that is not served yet."""
-        self._early = b""
-        """What came over it all the same: uvloop reads once before it can be told not to."""
         self._header_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
@@ -98,38 +86,12 @@ class Conversation(web.RequestHandler):
             self._parser: Any = Sieve(self._parser, self._takes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take part, wait for a turn, or be turned away when there is no place."""
-        admission = self._places.admit(self, transport.get_extra_info("peername"))
-        self._queued = cast("asyncio.Transport", transport)
-        if admission is Admission.FULL:
-            self._queued.write(_FULL)
-            self._queued.close()
-            return
-        self._is_in = True
-        if admission is Admission.NOW:
-            self.begin()
-            return
-        self._queued.pause_reading()
-        self._begin_header()
-
-    def begin(self) -> None:
         """Be served from now on; its header has its time from now, too."""
-        transport, self._queued = self._queued, None
-        if transport is None or transport.is_closing():
-            return
         super().connection_made(transport)
-        if self._deadline is not None:
-            self._deadline.cancel()
         self._begin_header()
-        early, self._early = self._early, b""
-        if early:
-            self.data_received(early)
-        transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
         """Part of a header or of a body. A header has to be whole in time, and within a size."""
-        if not self._is_in:
-            return
         if self._waiting is not None:
             if self._waiting[0].is_short:
                 self._hold(data)
@@ -137,9 +99,6 @@ class Conversation(web.RequestHandler):
             # Unread for so long, it would hide that the caller is gone.
             self._waiting[0].forget()
             self.answered(None)
-        if self._queued is not None:
-            self._keep(data)
-            return
         super().data_received(data)
         if self._has_taken:
             self._has_taken = False
@@ -157,27 +116,16 @@ class Conversation(web.RequestHandler):
         elif self._deadline is None:
             self._begin_header()
 
-    def _keep(self, early: bytes) -> None:
-        self._early += early
-        transport: Any = self._queued
-        transport.pause_reading()
-        if not self._places.has_room(self, len(early)):
-            self._early = b""  # its turn will not come; to end it now would only bring the next one
-
     def connection_lost(self, exc: BaseException | None) -> None:
         """The end, from either side."""
-        super().connection_lost(exc)  # also of one that was never served: it refers to itself
-        self._queued = None
-        if not self._is_in:
-            return
-        self._is_in = False
+        super().connection_lost(exc)
         for timer in (self._deadline, self._patience):
             if timer is not None:
                 timer.cancel()
         if self._waiting is not None:
             self._waiting[0].forget()
             self._waiting = None
-        self._places.ended(self)
+        self._place.ended()
 
     def pause_writing(self) -> None:
         """The caller does not read: what it was answered fills memory from now on."""
@@ -235,7 +183,7 @@ class Conversation(web.RequestHandler):
             self._express = None  # nothing that comes now is answered
         is_unheard = not request.content.is_eof()
         if resp.status in _STRIKES or (is_unheard and not resp.keep_alive):
-            self._places.refused(self)
+            self._place.refused()
         if is_unheard:
             await self._linger(request.content, is_last=not resp.keep_alive)
         return answered
@@ -255,7 +203,7 @@ class Conversation(web.RequestHandler):
         transport.pause_reading()
         if transport.can_write_eof():
             transport.write_eof()
-        self._places.let_go(self)
+        self._place.let_go()
         await asyncio.sleep(LINGER_S)
         self.cut_off()
 
@@ -281,14 +229,13 @@ class Conversation(web.RequestHandler):
 
     def cut_off(self) -> None:
         """End it without another word."""
-        transport: Any = self._queued or self.transport
+        transport: Any = self.transport
         if transport is not None:
             transport.abort()
 
     def _give_up(self) -> None:
         """Its caller had its time."""
-        if self._queued is None:  # who waited for a turn did nothing wrong
-            self._places.refused(self)
+        self._place.refused()
         self.cut_off()
 
     # -- the express lane ----------------------------------------------------------------
@@ -370,4 +317,4 @@ class Conversation(web.RequestHandler):
             self._deadline.cancel()
             self._deadline = None
         self._header_bytes = 0
-        self._places.asked(self)
+        self._place.asked()

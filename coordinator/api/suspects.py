@@ -16,9 +16,6 @@ STRIKES_MAX: Final = 300
 """Refusals of one address in a minute, beyond which it is suspect: more than a fleet of hundreds
 that meets a limit, and a second's work for a program that means no good."""
 
-KEPT_BYTES_MAX: Final = 32 << 20
-"""Of what all who wait have said already: a header each of ten thousand, or a body of many."""
-
 Waiting = TypeVar("Waiting")
 
 
@@ -28,9 +25,8 @@ class Suspects(Generic[Waiting]):
     def __init__(self, per_s: float) -> None:
         self._every_s = 1.0 / per_s
         self._strikes = Failures()
-        self._waiting: dict[Waiting, int] = {}
-        """Oldest first, each with the bytes that are kept of it."""
-        self._kept_bytes = 0
+        self._waiting: dict[Waiting, None] = {}
+        """Oldest first."""
         self._next_at = float("-inf")
 
     def __len__(self) -> int:
@@ -47,17 +43,8 @@ class Suspects(Generic[Waiting]):
         if now >= self._next_at:
             self._next_at = now + self._every_s
             return True
-        self._waiting[one] = 0
+        self._waiting[one] = None
         return False
-
-    def has_room(self, one: Waiting, size: int) -> bool:
-        """Whether so many more bytes of it may be kept until its turn; else it has none."""
-        if one not in self._waiting or self._kept_bytes + size > KEPT_BYTES_MAX:
-            self.gone(one)
-            return False
-        self._waiting[one] += size
-        self._kept_bytes += size
-        return True
 
     @property
     def next_at(self) -> float | None:
@@ -69,10 +56,8 @@ class Suspects(Generic[Waiting]):
         if not self._waiting or now < self._next_at:
             return None
         self._next_at = now + self._every_s
-        one, size = self._waiting.popitem()
-        self._kept_bytes -= size
-        return one
+        return self._waiting.popitem()[0]
 
     def gone(self, one: Waiting) -> None:
         """It waits no longer. Said of one that does not, it means nothing."""
-        self._kept_bytes -= self._waiting.pop(one, 0)
+        self._waiting.pop(one, None)

@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from client import Operator, errors
-from coordinator.api import read_tls
+from coordinator.api import read_tls, suspects
 from coordinator.node import Node, StartError
 from coordinator.settings import Settings, parse_settings
 from tests.api.keys import Keys
@@ -147,6 +147,68 @@ def test_a_handshake_that_dawdles_is_cut_off(folder: Path):
                 writer.close()
 
     uvloop.run(life())
+
+
+@BOTH_LOOPS
+def test_handshakes_take_places_and_the_oldest_makes_room(folder: Path, run: Runner):
+    Keys(folder)
+
+    async def life() -> None:
+        few = "[limits]\nconnections = 8\nconnections_per_address = 8"
+        async with running(*secured(folder, extra=few)) as (node,):
+            port = node.settings.api_address[1]
+            dawdlers = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+            for dawdler in dawdlers[::2]:
+                dawdler.sendall(b"\x16\x03\x01")
+            await until(lambda: node._listener.count > 0)
+            honest = "127.0.0.2"  # of another address: that one has its places
+            reader, writer = await asyncio.open_connection(
+                "localhost",
+                port,
+                local_addr=(honest, 0),
+                ssl=ssl.create_default_context(cafile=folder / "ca.pem"),
+            )
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            async with asyncio.timeout(PATIENCE_S):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+            assert node._listener.count <= 8
+            writer.close()
+            for dawdler in dawdlers:
+                dawdler.close()
+            await until(lambda: node._listener.count == 0)
+
+    run(life())
+
+
+@BOTH_LOOPS
+def test_handshakes_that_fail_count_and_those_of_suspects_wait_unread(
+    folder: Path, run: Runner, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(suspects, "STRIKES_MAX", 3)
+    Keys(folder)
+
+    async def life() -> None:
+        slowly = "[limits]\nsuspects_per_s = 20\nheader_timeout_s = 5"
+        async with running(*secured(folder, extra=slowly)) as (node,):
+            port = node.settings.api_address[1]
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                async with asyncio.timeout(PATIENCE_S):
+                    with contextlib.suppress(ConnectionResetError):
+                        assert b"HTTP" not in await reader.read()
+                writer.close()
+            context = ssl.create_default_context(cafile=folder / "ca.pem")
+            asking = [
+                asyncio.ensure_future(asyncio.open_connection("localhost", port, ssl=context))
+                for _ in range(4)
+            ]
+            await until(lambda: node._listener.held_back >= 2)
+            for _, writer in await asyncio.gather(*asking):  # each in its turn, with all it said
+                writer.close()
+            await until(lambda: node._listener.count == 0)
+
+    run(life())
 
 
 def test_a_certificate_that_the_file_names_needs_no_token(folder: Path):

@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.api.rates import ADDRESSES_MAX, WINDOW_S
-from coordinator.api.suspects import KEPT_BYTES_MAX, STRIKES_MAX, Suspects
+from coordinator.api.suspects import STRIKES_MAX, Suspects
 
 
 def struck(suspects: Suspects[str], address: str, times: int, now: float = 0.0) -> list[bool]:
@@ -63,20 +63,3 @@ def test_no_more_addresses_are_followed_than_there_is_room_for():
     assert len(suspects._strikes) == ADDRESSES_MAX
     assert suspects.may_begin("a", 0.0, "forgotten")
     assert suspects.may_begin("a", 0.0, "forgotten, too")
-
-
-def test_what_those_who_wait_have_said_is_kept_up_to_a_bound_in_all():
-    suspects: Suspects[str] = Suspects(10)
-    struck(suspects, "a", STRIKES_MAX + 1)
-    assert suspects.may_begin("a", 0.0, "served")
-    assert not suspects.may_begin("a", 0.0, "older")
-    assert not suspects.may_begin("a", 0.0, "newer")
-    assert not suspects.has_room("served", 1)
-    assert suspects.has_room("older", KEPT_BYTES_MAX - 10)
-    assert not suspects.has_room("newer", 11)
-    assert len(suspects) == 1
-    assert not suspects.may_begin("a", 0.0, "newest")
-    assert suspects.has_room("newest", 10)
-    assert [suspects.due(1.0), suspects.due(2.0), suspects.due(3.0)] == ["newest", "older", None]
-    assert not suspects.may_begin("a", 2.0, "last")
-    assert suspects.has_room("last", KEPT_BYTES_MAX)

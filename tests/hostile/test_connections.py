@@ -228,7 +228,7 @@ async def test_requests_sent_without_waiting_are_answered_in_order_and_read_no_f
         told = b""
         while told.count(b"HTTP/1.1 200") < 200:
             told += await caller.read()
-            (conversation,) = listener._origins
+            (conversation,) = (place._conversation for place in listener._places)
             assert len(conversation._messages) <= conversation._max_msg_queue_size
         await sending
     assert order == [f"/{n:03}" for n in range(200)]

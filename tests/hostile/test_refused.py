@@ -50,7 +50,7 @@ async def test_the_answer_is_seen_while_the_rest_is_left_to_the_callers_own_syst
         told = await caller.read_to_end()  # which ends while we still send: it is half closed
         assert told.startswith(b"HTTP/1.1 413 ")
         assert b"Connection: close" in told
-        (one,) = listener._origins
+        (one,) = (place._conversation for place in listener._places)
         assert one.transport is not None
         assert not one.transport.is_reading()
         assert await sent_until_nobody_listens(caller) < 16 << 20  # what both systems can hold
@@ -131,11 +131,6 @@ async def refused_often(port: int, source: str, times: int) -> None:
         caller.close()
 
 
-def is_read_from(held: conversation.Conversation) -> bool:
-    """Whether a connection takes in what its caller says: memory, while nobody listens."""
-    return held._queued is not None and held._queued.is_reading()
-
-
 async def test_new_connections_of_a_suspect_address_wait_and_others_do_not(
     few: int, caplog: pytest.LogCaptureFixture
 ):
@@ -168,7 +163,6 @@ def test_each_has_its_turn_and_nothing_that_it_said_meanwhile_is_lost(few: int, 
                 callers.append(caller := await Caller.connect(port, "127.0.0.2"))
                 await caller.send(GET[:10])
             await until(lambda: listener.held_back >= 2)
-            await until(lambda: not any(map(is_read_from, listener._suspects._waiting)))
             for caller in callers:
                 await caller.send(GET[10:])
             for caller in callers:
@@ -188,27 +182,6 @@ async def one_that_waits(listener: Listener, port: int, callers: list[Caller], f
     await second.send(GET)
     await until(lambda: listener.held_back == 1)
     return second
-
-
-def test_what_is_said_before_its_turn_is_kept_up_to_a_bound(
-    few: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(suspects, "KEPT_BYTES_MAX", 100)
-    limits = {"suspects_per_s": 0.001, "header_timeout_s": 0.5}
-
-    async def no_more_is_kept() -> None:
-        async with listening(refusing, **limits) as (listener, port), crowd() as callers:
-            modest = await one_that_waits(listener, port, callers, few)
-            callers.append(waste := await Caller.connect(port, "127.0.0.2"))
-            await waste.send(GET * 20)
-            await until(lambda: listener.count == few + 4 and listener.held_back == 1)
-            early = [held._early for held in listener._origins if held._queued is not None]
-            assert early == [GET, b""]
-            assert (await modest.read(), await waste.read()) == (b"", b"")  # in its time, both
-            assert listener.held_back == 0
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # asyncio reads none of it
-        runner.run(no_more_is_kept())
 
 
 async def test_who_waits_for_a_turn_does_so_as_long_as_a_header_may_take(few: int):
