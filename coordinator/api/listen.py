@@ -5,6 +5,7 @@ Decides about connections only; it must not know what is asked over them.
 
 import asyncio
 import logging
+import math
 import socket
 import ssl
 from collections import Counter
@@ -16,6 +17,7 @@ from aiohttp import web
 from coordinator.api.addresses import network_of
 from coordinator.api.conversation import Conversation
 from coordinator.api.express import Express
+from coordinator.api.handshakes import Handshakes
 from coordinator.api.place import Place
 from coordinator.api.port import Port, say_and_close
 from coordinator.api.rates import Rates
@@ -63,7 +65,9 @@ class Listener:
         self._places: set[Place] = set()
         self._by_origin: Counter[str] = Counter()
         self._suspects: Suspects[Place] = Suspects(limits.suspects_per_s)
+        self._handshakes: Handshakes[Place] = Handshakes()
         self._turn: asyncio.TimerHandle | None = None
+        self._turn_at = math.inf
         self._lines = Rates()
         self._silent: dict[Place, None] = {}
         """Those that have not asked anything yet, oldest first."""
@@ -90,8 +94,7 @@ class Listener:
         if self._turn is not None:
             self._turn.cancel()
         for place in [*self._silent, *self._let_go]:
-            place.cut_off()
-            self.ended(place)
+            self._cut_off(place)
         await self._runner.cleanup()
 
     @property
@@ -116,9 +119,8 @@ class Listener:
         self._by_origin[origin] += 1
         self._silent[place] = None
         if self._suspects.may_begin(origin, _now(), place):
-            place.begin(self._converse, self._tls)
-        else:
-            self._look_later()
+            self._greet(place)
+        self._look_later()
 
     def _has_room(self) -> bool:
         """Whether there is a place, or one can be made free.
@@ -132,8 +134,7 @@ class Listener:
         oldest = next(iter(self._let_go or self._silent), None)
         if oldest is None:
             return False
-        oldest.cut_off()
-        self.ended(oldest)
+        self._cut_off(oldest)
         return True
 
     def _converse(self, place: Place) -> Conversation:
@@ -142,17 +143,36 @@ class Listener:
             raise RuntimeError("connections are served between start and stop only")
         return Conversation(server, place, self._limits, self._express)
 
-    def _look_later(self) -> None:
-        at = self._suspects.next_at
-        if at is not None and self._turn is None:
-            self._turn = asyncio.get_running_loop().call_at(at, self._begin_next)
+    # -- whose turn it is ------------------------------------------------------------------
 
-    def _begin_next(self) -> None:
-        self._turn = None
+    def _greet(self, place: Place) -> None:
+        """Nothing is held against it: it is served once there is time to shake hands."""
+        if self._tls is None or self._handshakes.may_begin(place, _now()):
+            place.begin(self._converse, self._tls)
+
+    def _look_later(self) -> None:
+        times = (self._suspects.next_at, self._handshakes.overdue_at)
+        at = min((at for at in times if at is not None), default=None)
+        if at is None or self._turn_at <= at:
+            return
+        if self._turn is not None:
+            self._turn.cancel()
+        self._turn_at = at
+        self._turn = asyncio.get_running_loop().call_at(at, self._look)
+
+    def _look(self) -> None:
+        self._turn, self._turn_at = None, math.inf
         due = self._suspects.due(_now())
         if due is not None:
-            due.begin(self._converse, self._tls)
+            self._greet(due)
+        for place in self._handshakes.overdue(_now()):
+            self.refused(place)
+            self._cut_off(place)
         self._look_later()
+
+    def _cut_off(self, place: Place) -> None:
+        place.cut_off()
+        self.ended(place)
 
     # -- what becomes of a place -----------------------------------------------------------
 
@@ -162,6 +182,13 @@ class Listener:
             return
         if self._lines.take(_LOG, LINES_PER_S, _now()) == 0.0:
             log.warning("address_suspect address=%s", place.origin)
+
+    def shaken(self, place: Place) -> None:
+        """Its handshake is over: there is room for another one."""
+        self._handshakes.over(place)
+        following = self._handshakes.next(_now())
+        if following is not None:
+            following.begin(self._converse, self._tls)
 
     def asked(self, place: Place) -> None:
         """It has asked something: it is no longer the first to go when places are short."""
@@ -180,6 +207,7 @@ class Listener:
         self._silent.pop(place, None)
         self._let_go.pop(place, None)
         self._suspects.gone(place)
+        self.shaken(place)
         self._by_origin[place.origin] -= 1
         if not self._by_origin[place.origin]:
             del self._by_origin[place.origin]

@@ -19,6 +19,9 @@ FAREWELL_S: Final = 2.0
 class Holds(Protocol):
     """Who counts places, and is told what becomes of each."""
 
+    def shaken(self, place: "Place") -> None:
+        """Its handshake is over: there is room for another one."""
+
     def asked(self, place: "Place") -> None:
         """It has asked something: it is no longer the first to go when places are short."""
 
@@ -105,6 +108,7 @@ class Place:
 
     def _shaken(self, handshake: asyncio.Task[Any]) -> None:
         self._handshake = None
+        self._held.shaken(self)
         fault = None if handshake.cancelled() else handshake.exception()
         if fault is None and not handshake.cancelled():
             return

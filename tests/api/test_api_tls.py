@@ -16,6 +16,7 @@ import uvloop
 
 from client import Operator, errors
 from coordinator.api import read_tls, suspects
+from coordinator.api.handshakes import AT_ONCE, UNDISTURBED_S
 from coordinator.node import Node, StartError
 from coordinator.settings import Settings, parse_settings
 from tests.api.keys import Keys
@@ -175,6 +176,26 @@ def test_handshakes_take_places_and_the_oldest_makes_room(folder: Path, run: Run
             writer.close()
             for dawdler in dawdlers:
                 dawdler.close()
+            await until(lambda: node._listener.count == 0)
+
+    run(life())
+
+
+@BOTH_LOOPS
+def test_who_says_nothing_holds_up_nobodys_handshake(folder: Path, run: Runner):
+    Keys(folder)
+
+    async def life() -> None:
+        async with running(*secured(folder)) as (node,):
+            port = node.settings.api_address[1]
+            silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(2 * AT_ONCE)]
+            await until(lambda: node._listener.count == len(silent))
+            context = ssl.create_default_context(cafile=folder / "ca.pem")
+            async with asyncio.timeout(4 * UNDISTURBED_S):  # less than `header_timeout_s`
+                _, writer = await asyncio.open_connection("localhost", port, ssl=context)
+            writer.close()
+            for one in silent:
+                one.close()
             await until(lambda: node._listener.count == 0)
 
     run(life())
