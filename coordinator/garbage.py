@@ -11,12 +11,13 @@ refers back to it. Nothing is switched off: frameworks make cycles, and a node r
 
 Connections are set aside as well, with all who wait on them: eight thousand are 400,000 objects,
 and a full collection of those stood still for a third of a second, every two seconds while callers
-came and went. So whatever outlives a full collection is set aside at its end (`Survivors`): it was
-just seen to be alive, and a closed connection leaves no cycle. What is aside is counted all the
-same, and when it is more than can be alive, all of it is looked at once more.
+came and went. So whatever outlives a full collection is set aside at its end: it was just seen to
+be alive, and a closed connection leaves no cycle. What went aside and is no record is counted, and
+when it is much, and memory holds more than what lives can take, all of it is looked at once more.
 """
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -29,7 +30,10 @@ LARGE: Final = 10_000
 YOUNG: Final = 1
 """Up to this generation a collection sees what was made lately, in less than a millisecond."""
 STRANGERS_MAX: Final = 300_000
-"""Objects aside that cannot be records: at 100 bytes each, some 30 MB of what may be garbage."""
+"""Objects that went aside and cannot be records: at 100 bytes each, 30 MB that may be garbage."""
+BLOCKS_PER_OBJECT: Final = 5
+"""Blocks of memory that belong to a long-lived object: a shard's record has a name and an epoch,
+its load a place, and its last command may still be in the log."""
 OURS: Final = "coordinator."
 """Where records and commands come from: they make no cycles, and go when nobody needs them."""
 PER_SHARD: Final = 1
@@ -41,49 +45,71 @@ FULL_AFTER: Final = 3
 own ten make it 70,000. In all it is the same work, as nothing is walked through twice."""
 
 
-def spare_the_loop(held: Callable[[], int] = int) -> None:
-    """Call it once, when all is loaded and before anything is served.
-
-    `held` tells how many long-lived objects there are at least: those are no garbage.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*gc.get_threshold()[:2], FULL_AFTER)
-    gc.callbacks.append(Survivors(held))
-
-
 def _is_stranger(one: object) -> bool:
     """Whether it is of a kind that may make cycles. A few kinds name no module."""
     module: object = type(one).__module__
     return not (isinstance(module, str) and module.startswith(OURS))
 
 
-class Survivors:
-    """Sets aside what outlives a full collection, so that none of it is walked through again."""
+class Aside:
+    """Sets aside what lives long, and sees that no garbage stays among it.
 
-    def __init__(self, held: Callable[[], int]) -> None:
+    There is one collector in a process; a process of several nodes, as tests make them, sets aside
+    for all of them.
+    """
+
+    def __init__(self, held: Callable[[], int] = int) -> None:
+        """`held` tells how many long-lived objects there are at least: those are no garbage."""
         self._held = held
+        self._written = 0
         self._strangers = 0
+        """Objects set aside since memory was looked at last that were no records nor commands."""
+        self._blocks = sys.getallocatedblocks()
+        """In use when memory was clean, with so much alive."""
+        self._alive = 0
+        self._is_cleaned = False
+        """Whether all that was aside is looked at by the next full collection, or just was."""
 
-    def __call__(self, phase: str, about: Mapping[str, int]) -> None:
-        """Told by the collector when it begins and when it ends."""
-        if phase != "stop" or about["generation"] <= YOUNG:
+    def spare_the_loop(self) -> None:
+        """Call it once, when all is loaded and before anything is served."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], FULL_AFTER)
+        gc.callbacks.append(self._told)
+
+    def _told(self, phase: str, about: Mapping[str, int]) -> None:
+        """By the collector, when it begins and when it ends."""
+        if phase == "stop" and about["generation"] > YOUNG:
+            self._survived()
+
+    def wrote(self, records: int) -> None:
+        """So many records were written just now."""
+        self._written += records
+        if self._written < RECORDS_MAX:
+            return
+        self._written = 0
+        gc.collect()
+        self._survived()
+
+    def _survived(self) -> None:
+        """Whatever the collector walks through was just seen to be alive."""
+        if self._is_cleaned:
+            self._is_cleaned = False
+            self._blocks, self._alive = sys.getallocatedblocks(), self._held()
+            gc.freeze()
             return
         self._strangers += sum(map(_is_stranger, gc.get_objects()))
         gc.freeze()
         if self._strangers > STRANGERS_MAX:
             self._strangers = 0
-            if gc.get_freeze_count() > self._held() + STRANGERS_MAX:
-                gc.unfreeze()  # the next full collection looks at everything
+            if self._is_more_than_can_live():
+                gc.unfreeze()
+                self._is_cleaned = True
 
-
-class Aside:
-    """Counts records written, and sets them aside in bulk."""
-
-    def __init__(self) -> None:
-        self._written = 0
-        self._strangers = 0
-        """Objects set aside since they were counted last that were neither records nor commands."""
+    def _is_more_than_can_live(self) -> bool:
+        """By memory in use: to count what is aside takes 0.2 s where a million shards are."""
+        came = BLOCKS_PER_OBJECT * max(0, self._held() - self._alive)
+        return sys.getallocatedblocks() > self._blocks + came + STRANGERS_MAX
 
     @contextmanager
     def bulk(self, records: int) -> Iterator[None]:
@@ -101,18 +127,3 @@ class Aside:
         finally:
             gc.freeze()
             gc.enable()
-
-    def wrote(self, records: int, held: Callable[[], int] | None = None) -> None:
-        """So many records were written just now; `held` tells how many objects live long."""
-        self._written += records
-        if self._written < RECORDS_MAX:
-            return
-        self._written = 0
-        if held is not None and self._strangers > STRANGERS_MAX:
-            self._strangers = 0
-            # Counting them walks through them: 0.2 s of a million, in many millions of writes.
-            if gc.get_freeze_count() > held() + STRANGERS_MAX:
-                gc.unfreeze()
-        gc.collect()
-        self._strangers += sum(map(_is_stranger, gc.get_objects()))
-        gc.freeze()

@@ -110,7 +110,7 @@ class Node:
         )
         meters.connections = machine.connections = lambda: self._listener.count
         meters.held_back = lambda: self._listener.held_back
-        self.held = machine.held
+        self.aside = machine.aside
         meters.api_certificate_left_s = lambda: self._credentials.certificate_left_s
         self._watching: asyncio.Task[None] | None = None
 

@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 
 from coordinator.descriptors import raise_limit
-from coordinator.garbage import spare_the_loop
 from coordinator.logs import REPEATS, set_up_logs
 from coordinator.node import Node, StartError
 from coordinator.notify import Notifier
@@ -54,7 +53,7 @@ async def run(start: Start) -> int:
         node = Node(start.settings, bootstrap=start.bootstrap, former_id=start.former_id)
         set_up_logs(start.settings.log.level, start.settings.log.format, partial(_in, node))
         node.replica.meters.log_lines = REPEATS.lines
-        spare_the_loop(node.held)
+        node.aside.spare_the_loop()
         await node.start()
     except StartError as error:
         sys.stderr.write(f"shard-coordinator: {error}\n")

@@ -55,7 +55,7 @@ class StateMachine:
         self.connections: Callable[[], int] = int
         """Open ones, which live long in memory beside the state; none until something listens."""
         self.discarded = Discard()
-        self._aside = Aside()
+        self.aside = Aside(self.held)
 
     def apply(self, index: int, payload: bytes) -> Outcome:
         """Carry out one entry.
@@ -83,7 +83,7 @@ class StateMachine:
         had_cluster_id = self.state.cluster_id
         outcome = self.state.apply(entry)
         if isinstance(outcome, Applied):
-            self._aside.wrote(max(1, outcome.count), self.held)
+            self.aside.wrote(max(1, outcome.count))
         if self.state.cluster_id is not None and had_cluster_id != self.state.cluster_id:
             self.on_cluster_id(self.state.cluster_id)
         if isinstance(command, MoveMember):
@@ -104,7 +104,7 @@ class StateMachine:
         reading = read_snapshot(parts, self.formats.newest)
         for slices in count():
             try:
-                with self._aside.bulk(slices * SLICE_RECORDS):
+                with self.aside.bulk(slices * SLICE_RECORDS):
                     next(reading)
             except StopIteration as done:
                 state: ClusterState = done.value

@@ -10,10 +10,10 @@ from coordinator.garbage import STRANGERS_MAX
 SCRIPT = """
 import gc, weakref
 import coordinator.node
-from coordinator.garbage import spare_the_loop
+from coordinator.garbage import Aside
 
 held = len(gc.get_objects())
-spare_the_loop()
+Aside().spare_the_loop()
 left = len(gc.get_objects())
 
 class Ring:
@@ -64,13 +64,13 @@ import gc
 from coordinator.core.types import Placement, Shard
 from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
 
-aside, looked = Aside(), []
-gc.get_freeze_count = lambda: looked.append(1) or 0
+looked = []
+aside = Aside(lambda: looked.append(1) or 0)
 kept = [Shard(key=str(number)) for number in range(STRANGERS_MAX // 2)]
 kept += [Placement(str(number), "e") for number in range(STRANGERS_MAX)]
 nameless = type("Nameless", (), {"__module__": property(str), "__slots__": ("__dict__",)})()
-aside.wrote(RECORDS_MAX, lambda: 0)
-aside.wrote(RECORDS_MAX, lambda: 0)
+aside.wrote(RECORDS_MAX)
+aside.wrote(RECORDS_MAX)
 print(looked == [])
 """
     assert told_by(script) == ["True"]
@@ -85,16 +85,17 @@ from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
 class Ring:
     pass
 
-aside = Aside()
+aside = Aside(lambda: {held})
 rings = [Ring() for _ in range(STRANGERS_MAX + 1)]
 for ring in rings:
     ring.itself = ring
-aside.wrote(RECORDS_MAX, lambda: 0)
+aside.wrote(RECORDS_MAX)
 gone = weakref.ref(rings[0])
 del ring, rings
-aside.wrote(1, lambda: 0)
+aside.wrote(1)
 print(gone() is None)
-aside.wrote(RECORDS_MAX, lambda: {held})
+aside.wrote(RECORDS_MAX)
+aside.wrote(RECORDS_MAX)
 print(gone() is None)
 """
     assert told_by(script) == ["False", is_gone]
@@ -125,9 +126,9 @@ except ValueError:
 def test_what_outlives_a_full_collection_is_walked_through_once():
     script = """
 import gc
-from coordinator.garbage import spare_the_loop
+from coordinator.garbage import Aside
 
-spare_the_loop(lambda: 0)
+Aside(lambda: 0).spare_the_loop()
 before = gc.get_freeze_count()
 live = [[] for _ in range(10_000)]
 gc.collect()
@@ -143,12 +144,12 @@ print(gc.get_freeze_count() <= frozen - 10_000)
 def test_garbage_among_what_outlived_goes_when_there_is_more_than_can_be_alive(held, is_gone):
     script = f"""
 import gc, weakref
-from coordinator.garbage import STRANGERS_MAX, spare_the_loop
+from coordinator.garbage import STRANGERS_MAX, Aside
 
 class Ring:
     pass
 
-spare_the_loop(lambda: {held})
+Aside(lambda: {held}).spare_the_loop()
 rings = [Ring() for _ in range(STRANGERS_MAX // 3)]
 for ring in rings:
     ring.itself = ring
@@ -164,3 +165,35 @@ gc.collect()
 print(gone() is None)
 """
     assert told_by(script) == ["False", is_gone]
+
+
+def test_memory_is_looked_at_anew_once_garbage_went_and_not_while_what_lives_explains_it():
+    script = """
+import gc
+from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
+
+class Ring:
+    pass
+
+def rings():
+    for _ in range(STRANGERS_MAX + 1):
+        ring = Ring()
+        ring.itself = ring
+        yield ring
+
+unfrozen = []
+unfreeze = gc.unfreeze
+gc.unfreeze = lambda: (unfrozen.append(1), unfreeze())
+aside = Aside()
+for _ in range(3):
+    kept = list(rings())
+    aside.wrote(RECORDS_MAX)
+    del kept
+    aside.wrote(RECORDS_MAX)  # collects what was looked at again, and takes stock
+print(len(unfrozen))
+live = [[] for _ in range(STRANGERS_MAX + 1)]
+aside._held = lambda: STRANGERS_MAX
+aside.wrote(RECORDS_MAX)
+print(len(unfrozen))
+"""
+    assert told_by(script) == ["3", "3"]

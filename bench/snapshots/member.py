@@ -29,7 +29,6 @@ from coordinator.core.commands import (
     PinShard,
 )
 from coordinator.core.types import Cause, ExecutorProfile, NamespaceKind, Placement, Policy
-from coordinator.garbage import spare_the_loop
 from coordinator.replica import Replica, StateMachine
 from coordinator.watches import Watches
 
@@ -44,7 +43,7 @@ class Member:
     """The node and what it is asked to do."""
 
     def __init__(self, name: str, peers: dict[str, str], compaction_entries: int) -> None:
-        machine = StateMachine()
+        self.machine = machine = StateMachine()
         config = ConsensusConfig(
             name=name, peers=peers, api_url="", compaction_min_entries=compaction_entries
         )
@@ -151,8 +150,8 @@ class Member:
 
 
 async def run(name: str, peers: dict[str, str], compaction_entries: int) -> None:
-    spare_the_loop()
     member = Member(name, peers, compaction_entries)
+    member.machine.aside.spare_the_loop()
     await member.node.start()
     metering = asyncio.create_task(member.meter.run())
     reader = asyncio.StreamReader()
