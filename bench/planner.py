@@ -26,6 +26,7 @@ from coordinator.core.controller import Beat, Controller, Pass
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Aims, finished, plan_pass
+from coordinator.core.shard import Shard, ShardState
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerPolicy,
@@ -35,8 +36,6 @@ from coordinator.core.types import (
     Namespace,
     NamespaceKind,
     Policy,
-    Shard,
-    ShardState,
 )
 from coordinator.leader import LeaderLoop
 from coordinator.meters import Meters

@@ -7,7 +7,7 @@ written and read in slices. The core itself stays free of encodings.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args, get_type_hints
@@ -30,15 +30,10 @@ from coordinator.core.image import NamespaceImage
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.orders import Cordon, Drain
 from coordinator.core.saved_loads import SavedLoads, Sweep
+from coordinator.core.shard import SHARD_FIELDS, Marks, Shard
 from coordinator.core.state import ClusterImage, ClusterState, MovedMember
 from coordinator.core.tenures import Tenure
-from coordinator.core.types import (
-    CloseCause,
-    Executor,
-    Namespace,
-    Reservation,
-    Shard,
-)
+from coordinator.core.types import CloseCause, Executor, Namespace, Reservation
 
 FORMAT: Final = 1
 """The oldest of entries and snapshots. A change that an older node would misread is a newer one."""
@@ -184,10 +179,9 @@ class _End(msgspec.Struct, frozen=True):
 
 
 # Shards are by far the most records: rows without field names are a third the size.
-_SHARD_FIELDS: Final = tuple(f.name for f in fields(Shard))
-_values_of_shard = attrgetter(*_SHARD_FIELDS)
-_shard_hints = get_type_hints(Shard)
-_ShardRow: Any = tuple[tuple(_shard_hints[name] for name in _SHARD_FIELDS)]  # type: ignore[misc]
+_values_of_shard = attrgetter(*SHARD_FIELDS)
+_shard_hints = get_type_hints(Shard) | get_type_hints(Marks)
+_ShardRow: Any = tuple[tuple(_shard_hints[name] for name in SHARD_FIELDS)]  # type: ignore[misc]
 
 _Closed = tuple[str, str, CloseCause]
 _PARTS: Final[dict[str, Any]] = {
@@ -333,7 +327,7 @@ class _Reading:
 
     def _shard(self, row: Any) -> Shard:
         """One string for each executor instead of one for each shard: 60 MB of a million."""
-        values = dict(zip(_SHARD_FIELDS, row, strict=True))
+        values = dict(zip(SHARD_FIELDS, row, strict=True))
         for of in ("executor", "previous", "reserved"):
             values[of] = self.names.setdefault(values[of], values[of])
         return Shard(**values)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Shard
+from coordinator.core.shard import Shard
 
 SLICE_RECORDS: Final = 4096
 """Freed in half a millisecond."""

@@ -30,7 +30,8 @@ from coordinator.core.controller.fleet import see
 from coordinator.core.controller.joins import join_command
 from coordinator.core.controller.losses import close_command
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import CloseCause, Fate, LeaseLoss
+from coordinator.core.shard import Fate
+from coordinator.core.types import CloseCause, LeaseLoss
 from coordinator.leader import LeaderLoop
 from coordinator.replica import Replica
 

@@ -43,7 +43,7 @@ def test_records_written_in_bulk_are_set_aside_and_freed_when_replaced():
     script = """
 import gc
 from coordinator.garbage import RECORDS_MAX, Aside
-from coordinator.core.types import Shard
+from coordinator.core.shard import Shard
 
 aside = Aside()
 shards = {str(n): Shard(key=str(n)) for n in range(RECORDS_MAX)}
@@ -61,7 +61,8 @@ print(gc.get_freeze_count() <= frozen - RECORDS_MAX)
 def test_records_and_commands_count_as_no_garbage_however_many_are_on_their_way():
     script = """
 import gc
-from coordinator.core.types import Placement, Shard
+from coordinator.core.shard import Shard
+from coordinator.core.types import Placement
 from coordinator.garbage import RECORDS_MAX, STRANGERS_MAX, Aside
 
 looked = []
@@ -105,7 +106,7 @@ def test_many_records_are_set_aside_as_they_are_made_few_are_not_and_the_collect
     script = """
 import gc
 from coordinator.garbage import LARGE, Aside
-from coordinator.core.types import Shard
+from coordinator.core.shard import Shard
 
 aside = Aside()
 with aside.bulk(LARGE - 1):

@@ -26,7 +26,8 @@ from coordinator.core.controller.fleet import see
 from coordinator.core.controller.picture import taking_picture
 from coordinator.core.planner import Aims, finished, plan_pass
 from coordinator.core.rules.endings import AT_ONCE
-from coordinator.core.types import BalancerMode, BalancerPolicy, Cause, CloseCause, Placement
+from coordinator.core.shard import Cause
+from coordinator.core.types import BalancerMode, BalancerPolicy, CloseCause, Placement
 
 SHARDS: Final = (1_000, 10_000, 100_000, 1_000_000)
 ON_EXECUTORS: Final = 100

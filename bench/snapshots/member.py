@@ -28,7 +28,8 @@ from coordinator.core.commands import (
     JoinExecutor,
     PinShard,
 )
-from coordinator.core.types import Cause, ExecutorProfile, NamespaceKind, Placement, Policy
+from coordinator.core.shard import Cause
+from coordinator.core.types import ExecutorProfile, NamespaceKind, Placement, Policy
 from coordinator.replica import Replica, StateMachine
 from coordinator.watches import Watches
 

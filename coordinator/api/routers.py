@@ -20,7 +20,8 @@ from coordinator.api.rights import Right
 from coordinator.core.commands import Refused
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.routing import is_routable
-from coordinator.core.types import Executor, Fate, NamespaceKind, Shard, ShardState
+from coordinator.core.shard import Fate, Shard, ShardState
+from coordinator.core.types import Executor, NamespaceKind
 
 OWNER_WAIT_S: Final = 2.0
 """How long a look-up waits for an owner that is about to be: a placement takes milliseconds."""

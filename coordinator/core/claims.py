@@ -9,13 +9,8 @@ from enum import StrEnum
 from typing import Final
 
 from coordinator.core.names import key_fault
-from coordinator.core.types import (
-    EPOCH_MAX,
-    EPOCH_SHIFT_BITS,
-    Namespace,
-    NamespaceKind,
-    Shard,
-)
+from coordinator.core.shard import Shard
+from coordinator.core.types import EPOCH_MAX, EPOCH_SHIFT_BITS, Namespace, NamespaceKind
 from coordinator.core.window import ClaimWindow
 
 EPOCH_SLACK_S: Final = 86_400

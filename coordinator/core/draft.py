@@ -11,16 +11,8 @@ from coordinator.core.events import TEXT_CHARS_MAX, Event, EventKind
 from coordinator.core.namespace import NamespaceState, Target
 from coordinator.core.orders import Cordon, Drain, Former
 from coordinator.core.saved_loads import SavedLoads
-from coordinator.core.types import (
-    Cause,
-    CloseCause,
-    Executor,
-    Fate,
-    Namespace,
-    Reservation,
-    Shard,
-    ShardState,
-)
+from coordinator.core.shard import Cause, Fate, Shard, ShardState
+from coordinator.core.types import CloseCause, Executor, Namespace, Reservation
 
 
 @dataclass(slots=True)

@@ -6,14 +6,9 @@ from dataclasses import dataclass, field
 from coordinator.core.events import Event
 from coordinator.core.orders import Cordon, Drain
 from coordinator.core.saved_loads import SavedLoads
+from coordinator.core.shard import Shard
 from coordinator.core.tenures import Tenure
-from coordinator.core.types import (
-    CloseCause,
-    Executor,
-    Namespace,
-    Reservation,
-    Shard,
-)
+from coordinator.core.types import CloseCause, Executor, Namespace, Reservation
 
 
 @dataclass(frozen=True, slots=True)

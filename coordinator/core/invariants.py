@@ -2,7 +2,8 @@
 
 from coordinator.core.events import revision_of
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import HANDOFF_STATES, Executor, Fate, Shard, ShardState
+from coordinator.core.shard import HANDOFF_STATES, Fate, Shard, ShardState
+from coordinator.core.types import Executor
 
 _INDICES = (
     *("_owned", "_incoming", "_reserved"),

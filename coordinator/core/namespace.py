@@ -16,18 +16,16 @@ from coordinator.core.orders import Cordon, Drain
 from coordinator.core.routing import ChangeRing
 from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.sets import duty, parties, standing
+from coordinator.core.shard import HANDOFF_STATES, Shard, ShardState
 from coordinator.core.struck import Struck
 from coordinator.core.table import Table, merge
 from coordinator.core.tenures import Tenure, TenureRing
 from coordinator.core.types import (
-    HANDOFF_STATES,
     CloseCause,
     Executor,
     ExecutorStatus,
     Namespace,
     Reservation,
-    Shard,
-    ShardState,
     TargetKind,
 )
 from coordinator.core.view import Follower, ShardsView

@@ -13,11 +13,9 @@ from enum import StrEnum
 from math import ceil, comb
 from typing import Final
 
+from coordinator.core.shard import Shard
 from coordinator.core.strikes import StrikeKind
 from coordinator.core.struck import crashes_of
-from coordinator.core.types import (
-    Shard,
-)
 
 MEMORY_S: Final = 600.0
 """What a shard was present at is forgotten when it ran for so long since: whoever crashes once in

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from coordinator.core.types import Executor, Fate, Shard
+from coordinator.core.shard import Fate, Shard
+from coordinator.core.types import Executor
 
 if TYPE_CHECKING:
     from coordinator.core.namespace import NamespaceState

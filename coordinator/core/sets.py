@@ -3,7 +3,8 @@
 Must not know what a set is made of: that is `NamespaceState.assignments`.
 """
 
-from coordinator.core.types import Executor, Shard
+from coordinator.core.shard import Shard
+from coordinator.core.types import Executor
 
 
 def duty(shard: Shard | None) -> tuple[object, ...] | None:

@@ -29,13 +29,8 @@ from coordinator.core.invariants import namespace_faults
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.rules import decide
 from coordinator.core.rules.claims import open_window
-from coordinator.core.types import (
-    EPOCH_MAX,
-    SHARDS_MAX,
-    Namespace,
-    NamespaceKind,
-    Shard,
-)
+from coordinator.core.shard import Shard
+from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, Namespace, NamespaceKind
 from coordinator.core.window import ClaimWindow
 
 ONCE_MAX: Final = 10_000

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from coordinator.core.shard import Cause, Fate, Shard, ShardState
 from coordinator.core.strikes import StrikeKind
-from coordinator.core.types import Cause, Fate, Shard, ShardState
 
 AGAIN: Final = 2
 """From so many crashes on shards are listed. Nothing is ever asked of those that met fewer: no

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from coordinator.core.types import Namespace, Shard
+from coordinator.core.shard import Shard
+from coordinator.core.types import Namespace
 
 TENURES_MAX: Final = 32_768
 """Kept per namespace, 4 MB: thirty deploys of a thousand shards."""

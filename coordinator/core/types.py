@@ -3,11 +3,11 @@
 Frozen values only. This module knows no rule; `rules` decides and `namespace` keeps.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from coordinator.core.strikes import Strike
+from coordinator.core.shard import Cause
 from coordinator.core.window import ClaimWindow
 
 EPOCH_SHIFT_BITS: Final = 20
@@ -28,19 +28,6 @@ class NamespaceKind(StrEnum):
     OPEN = "open"
 
 
-class ShardState(StrEnum):
-    """Where a shard stands in its life; see `coordinator/DESIGN.md`, "Handoff"."""
-
-    VACANT = "vacant"
-    OWNED = "owned"
-    PREPARING = "preparing"
-    RELEASING = "releasing"
-    PARKED = "parked"
-
-
-HANDOFF_STATES: Final = (ShardState.PREPARING, ShardState.RELEASING)
-
-
 class ExecutorStatus(StrEnum):
     """What the executor says of itself."""
 
@@ -55,22 +42,6 @@ class CloseCause(StrEnum):
     SUPERSEDED = "superseded"
     EVICTED = "evicted"
     LEFT = "left"
-
-
-class Cause(StrEnum):
-    """Why a shard is where it is: the reason of its last assignment."""
-
-    PLACED = "placed"
-    BALANCE = "balance"
-    DRAIN = "drain"
-    LEAVING = "leaving"
-    LOST = "lost"
-    PIN = "pin"
-    OPERATOR = "operator"
-    RESTART = "restart"
-    FAILED = "failed"
-    CLAIM = "claim"
-    """Its owner held it in a cluster that is no more."""
 
 
 class BalancerMode(StrEnum):
@@ -100,13 +71,6 @@ class TargetKind(StrEnum):
 
     EXECUTOR = "executor"
     HOST = "host"
-
-
-class Fate(StrEnum):
-    """What was decided for a shard whatever the load: nobody runs it any more."""
-
-    PARKED = "parked"
-    RETIRED = "retired"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,54 +217,6 @@ class Reservation:
     """Every leader counts it from when it first saw the reservation."""
     since_ms: int
     """Wall clock; for people, never compared by a rule."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """One unit of ownership.
-
-    `executor` is who owns it now (None when vacant or parked), `epoch` the fencing token of
-    that assignment (0 before the first), `target` the executor that gets it next.
-    """
-
-    key: str
-    state: ShardState = ShardState.VACANT
-    executor: str | None = None
-    epoch: int = 0
-    target: str | None = None
-    is_warm: bool = False
-    """Its target warmed up for the handoff that is open; a matter of the handoff, so that a change
-    of policy meanwhile changes nobody's set."""
-    overdue: bool = False
-    """The release was not acknowledged in time: the owner's lease on this shard alone is
-    no longer renewed."""
-    fate: Fate | None = None
-    """Parked or retired by an operator, at once or as soon as its owner has stopped it."""
-    pin: str | None = None
-    reserved: str | None = None
-    """The executor for which it is kept while that restarts; only of a vacant shard."""
-    cause: Cause = Cause.PLACED
-    next_cause: Cause | None = None
-    """Why it is being moved, while a handoff is open."""
-    previous: str | None = None
-    """The owner before this one."""
-    since_ms: int = 0
-    """Wall clock of the last assignment; for people, never compared by a rule."""
-    note: str = ""
-    """Why it is parked."""
-    pin_note: str = ""
-    """The operator's reason of a pin; a shard can be pinned and parked."""
-    pin_until_ms: int | None = None
-    """Wall clock at which the leader takes the pin off; None: an operator does."""
-    strikes: tuple[Strike, ...] = ()
-    """What speaks for its being poison, oldest first."""
-    claimed_epoch: int = 0
-    """The highest epoch claimed for the owner of an epoch that was given in a claim window: which
-    of two claims came later shows by this, as `epoch` is new in either case."""
-
-    def replace(self, **changes: Any) -> "Shard":
-        """The same shard with other values in these fields."""
-        return replace(self, **changes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

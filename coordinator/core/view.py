@@ -6,8 +6,8 @@ Decides what is remembered for readers that are not through. Must not know what 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from coordinator.core.shard import Shard
 from coordinator.core.table import PARTS, Table, part_of
-from coordinator.core.types import Shard
 
 
 class Follower(Protocol):

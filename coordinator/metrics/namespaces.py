@@ -16,7 +16,7 @@ from coordinator.core.controller.tempo import unowned_count
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import BlockedReason
 from coordinator.core.planner.whatif import needed
-from coordinator.core.types import ShardState
+from coordinator.core.shard import ShardState
 from coordinator.metrics.families import Families
 
 

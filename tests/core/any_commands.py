@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from coordinator.core import commands as c
 from coordinator.core.balance_series import BalancePoint
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
-    Cause,
     Claim,
     CloseCause,
     ExecutorProfile,

@@ -6,10 +6,10 @@ from typing import Any
 
 from coordinator.core import commands as c
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.shard import Cause, Shard
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerPolicy,
-    Cause,
     Claim,
     CloseCause,
     ExecutorProfile,
@@ -19,7 +19,6 @@ from coordinator.core.types import (
     NamespaceKind,
     Placement,
     Policy,
-    Shard,
     TargetKind,
 )
 

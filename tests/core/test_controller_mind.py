@@ -20,16 +20,15 @@ from coordinator.core.controller.picture import taking_picture
 from coordinator.core.load import ProcessSignals
 from coordinator.core.means import LET_GO_MAX
 from coordinator.core.planner import Stop, finished
+from coordinator.core.shard import Cause, Shard
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerMode,
-    Cause,
     CloseCause,
     HandoffStart,
     NamespaceKind,
     Placement,
     Policy,
-    Shard,
 )
 from tests.core.builders import (
     NS,

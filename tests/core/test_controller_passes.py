@@ -12,8 +12,9 @@ from coordinator.core.controller.picture import taking_picture
 from coordinator.core.controller.tallies import Tallies, held_keys, moving_out
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Aims, Hold, Piece, Slices, finished, plan_pass, planning
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Placement
+from coordinator.core.types import Placement
 from tests.core.builders import (
     AT_MS,
     NS,

@@ -13,7 +13,8 @@ from coordinator.core.controller import Mind
 from coordinator.core.controller.crashes import CRASHES_MAX, NO_CRASH, CrashBook, weight_of
 from coordinator.core.controller.poison import parked_for_poison, suspected_of_poison
 from coordinator.core.poison import MEMORY_S
-from coordinator.core.types import BalancerMode, ExecutorStatus, Policy, ShardState
+from coordinator.core.shard import ShardState
+from coordinator.core.types import BalancerMode, ExecutorStatus, Policy
 from tests.core.builders import NS, applied, evict, fleet, join, set_policy, space, unpark
 from tests.core.controller_world import World, quick, settled
 

@@ -4,8 +4,9 @@ from coordinator.core import commands as c
 from coordinator.core.controller import Controller
 from coordinator.core.controller.homes import PLANNED_MAX
 from coordinator.core.routing import changes_after
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Claim, NamespaceKind, Placement, Policy
+from coordinator.core.types import Claim, NamespaceKind, Placement, Policy
 from tests.core.builders import NS, applied, bootstrapped, close_window, join, space
 
 EACH = 2_600

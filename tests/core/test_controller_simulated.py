@@ -8,9 +8,9 @@ from coordinator.core import commands as c
 from coordinator.core.controller.homes import chunks
 from coordinator.core.controller.owed import HOLDS_MAX
 from coordinator.core.planner import hash_place
+from coordinator.core.shard import Cause
 from coordinator.core.types import (
     BalancerMode,
-    Cause,
     CloseCause,
     ExecutorStatus,
     HandoffPolicy,

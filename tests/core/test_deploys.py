@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core import commands as c
-from coordinator.core.types import BalancerMode, Cause, HandoffPolicy, Policy
+from coordinator.core.shard import Cause
+from coordinator.core.types import BalancerMode, HandoffPolicy, Policy
 from tests.core.builders import NS, drain, end_reservation, evict
 from tests.core.controller_world import TICK_S, World, quick, settled
 

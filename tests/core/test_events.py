@@ -18,10 +18,10 @@ from coordinator.core.events import (
     summed,
 )
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerPolicy,
-    Cause,
     Claim,
     CloseCause,
     HandoffStart,

@@ -8,14 +8,8 @@ from coordinator.core.controller.explain import EVENTS_MAX, TARGETS_MAX, Explana
 from coordinator.core.controller.mind import Mind
 from coordinator.core.events import EventKind
 from coordinator.core.planner import BlockedReason, Move, MoveReason, Rule, Stop
-from coordinator.core.types import (
-    Cause,
-    ExecutorStatus,
-    InitialPlacement,
-    NamespaceKind,
-    Policy,
-    ShardState,
-)
+from coordinator.core.shard import Cause, ShardState
+from coordinator.core.types import ExecutorStatus, InitialPlacement, NamespaceKind, Policy
 from tests.core.builders import NS, drain, move, park, pin, retire, set_policy
 from tests.core.controller_world import World, quick, settled
 from tests.core.test_decisions import skewed

@@ -7,8 +7,9 @@ import pytest
 from coordinator.core.events import Event, EventKind, position_at
 from coordinator.core.invariants import namespace_faults
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.shard import Fate, Shard, ShardState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import CloseCause, Executor, Fate, Shard, ShardState, TargetKind
+from coordinator.core.types import CloseCause, Executor, TargetKind
 from coordinator.core.window import ClaimWindow
 from tests.core.builders import (
     applied,

@@ -17,8 +17,8 @@ from coordinator.core.poison import (
     spared_of_crashes,
     spared_of_failures,
 )
+from coordinator.core.shard import Shard
 from coordinator.core.strikes import Strike, StrikeKind
-from coordinator.core.types import Shard
 
 
 def told(*executors: str) -> Counter[str]:

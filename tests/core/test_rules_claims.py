@@ -8,17 +8,9 @@ from coordinator.core import commands as c
 from coordinator.core.claims import EPOCH_SLACK_S, epoch_ceiling, rank
 from coordinator.core.commands import Reason
 from coordinator.core.events import EventKind
+from coordinator.core.shard import Cause, Fate, ShardState
 from coordinator.core.state import NAMESPACES_MAX, ClusterState
-from coordinator.core.types import (
-    EPOCH_MAX,
-    EPOCH_SHIFT_BITS,
-    Cause,
-    Fate,
-    NamespaceKind,
-    Policy,
-    ShardState,
-    TargetKind,
-)
+from coordinator.core.types import EPOCH_MAX, EPOCH_SHIFT_BITS, NamespaceKind, Policy, TargetKind
 from coordinator.core.window import ClaimWindow
 from tests.core.builders import (
     AT_MS,

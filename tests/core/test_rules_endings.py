@@ -7,8 +7,9 @@ from coordinator.core.commands import Reason
 from coordinator.core.controller import Controller, Need
 from coordinator.core.events import EventKind
 from coordinator.core.rules import endings
+from coordinator.core.shard import ShardState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import CloseCause, Placement, ShardState
+from coordinator.core.types import CloseCause, Placement
 from tests.core.builders import (
     AT_MS,
     NS,

@@ -5,8 +5,9 @@ import pytest
 from coordinator.core import namespace as namespace_module
 from coordinator.core.commands import Command, Reason
 from coordinator.core.rules.executors import EXECUTORS_MAX
+from coordinator.core.shard import Cause, ShardState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, CloseCause, ExecutorStatus, ShardState
+from coordinator.core.types import CloseCause, ExecutorStatus
 from tests.core.builders import (
     WARM,
     ack,

@@ -6,8 +6,9 @@ from coordinator.core import commands as c
 from coordinator.core.controller.endings import plan_endings
 from coordinator.core.events import Event, EventKind
 from coordinator.core.rules.expiry import EXPIRED_MAX
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, TargetKind
+from coordinator.core.types import TargetKind
 from tests.core.builders import (
     AT_MS,
     NS,

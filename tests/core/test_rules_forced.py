@@ -3,8 +3,9 @@
 from coordinator.core import commands as c
 from coordinator.core.commands import Reason
 from coordinator.core.events import EventKind
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Claim, NamespaceKind, Policy
+from coordinator.core.types import Claim, NamespaceKind, Policy
 from tests.core.builders import (
     NS,
     applied,

@@ -4,8 +4,9 @@ import pytest
 
 from coordinator.core import commands as c
 from coordinator.core.commands import Reason
+from coordinator.core.shard import Cause, ShardState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Claim, HandoffStart, NamespaceKind, ShardState
+from coordinator.core.types import Claim, HandoffStart, NamespaceKind
 from tests.core.builders import (
     AT_MS,
     NS,

@@ -5,8 +5,9 @@ import pytest
 from coordinator.core import commands as c
 from coordinator.core.commands import Reason
 from coordinator.core.rules.operators import ORDERS_MAX
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Pause, Policy, TargetKind
+from coordinator.core.types import Pause, Policy, TargetKind
 from tests.core.builders import (
     AT_MS,
     NS,

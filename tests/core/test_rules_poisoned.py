@@ -6,13 +6,9 @@ from typing import Any
 from coordinator.core import commands as c
 from coordinator.core.events import EventKind
 from coordinator.core.rules.poisoned import STRIKES_MAX, struck
+from coordinator.core.shard import Cause, Shard, ShardState
 from coordinator.core.state import ClusterState
 from coordinator.core.strikes import Strike, StrikeKind
-from coordinator.core.types import (
-    Cause,
-    Shard,
-    ShardState,
-)
 from tests.core.builders import (
     AT_MS,
     NS,

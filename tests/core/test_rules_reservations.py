@@ -5,16 +5,9 @@ import pytest
 from coordinator.core import commands as c
 from coordinator.core.commands import Reason
 from coordinator.core.rules import reservations
+from coordinator.core.shard import Cause, ShardState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import (
-    Cause,
-    CloseCause,
-    ExecutorStatus,
-    NamespaceKind,
-    Policy,
-    ShardState,
-    TargetKind,
-)
+from coordinator.core.types import CloseCause, ExecutorStatus, NamespaceKind, Policy, TargetKind
 from tests.core.builders import (
     applied,
     assign,

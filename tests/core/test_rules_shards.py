@@ -2,7 +2,8 @@
 
 from coordinator.core import commands as c
 from coordinator.core.commands import Reason
-from coordinator.core.types import Cause, Fate, NamespaceKind, Policy, ShardState
+from coordinator.core.shard import Cause, Fate, ShardState
+from coordinator.core.types import NamespaceKind, Policy
 from tests.core.builders import (
     applied,
     assign,

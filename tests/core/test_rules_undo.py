@@ -7,8 +7,9 @@ import pytest
 from coordinator.core import commands as c
 from coordinator.core.commands import Reason
 from coordinator.core.events import Event, EventKind
+from coordinator.core.shard import Cause, ShardState
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, Pause, Policy, ShardState, TargetKind
+from coordinator.core.types import Pause, Policy, TargetKind
 from tests.core.builders import (
     AT_MS,
     NS,

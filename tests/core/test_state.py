@@ -5,8 +5,9 @@ import pytest
 from coordinator.core import commands as c
 from coordinator.core import state as state_module
 from coordinator.core.commands import Reason
+from coordinator.core.shard import Cause
 from coordinator.core.state import MEMBERS_MAX, NAMESPACES_MAX, ONCE_MAX, ClusterState
-from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, Cause, NamespaceKind, Placement, Policy
+from coordinator.core.types import EPOCH_MAX, SHARDS_MAX, NamespaceKind, Placement, Policy
 from tests.core.builders import (
     EPOCH_BASE,
     NS,

@@ -9,17 +9,10 @@ from hypothesis import strategies as st
 
 from coordinator.core import commands as c
 from coordinator.core.controller import Controller
+from coordinator.core.shard import Cause, Fate, Shard, ShardState
 from coordinator.core.strikes import Strike, StrikeKind
 from coordinator.core.struck import AGAIN, Struck, crashes_of
-from coordinator.core.types import (
-    Cause,
-    CloseCause,
-    Fate,
-    NamespaceKind,
-    Placement,
-    Shard,
-    ShardState,
-)
+from coordinator.core.types import CloseCause, NamespaceKind, Placement
 from tests.core.builders import NS, applied, empty, join, space
 
 strikes = st.lists(

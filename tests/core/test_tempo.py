@@ -10,7 +10,8 @@ from coordinator.core import commands as c
 from coordinator.core.controller.tempo import RESTING, HandoffEnd, Tempo, unowned_count
 from coordinator.core.durations import LONG_S, SHORT_S, Durations
 from coordinator.core.planner import Hold, Piece, Seat
-from coordinator.core.types import Cause, HandoffStart
+from coordinator.core.shard import Cause
+from coordinator.core.types import HandoffStart
 from tests.core.builders import AT_MS, NS, ack, applied, close, drain, epoch, fleet, space
 from tests.core.controller_world import World, quick, settled
 from tests.core.planner_fleets import settle

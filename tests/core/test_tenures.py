@@ -5,9 +5,10 @@ import pytest
 from coordinator.codec import decode_snapshot, encode_snapshot
 from coordinator.core import commands as c
 from coordinator.core import tenures
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
 from coordinator.core.tenures import Owned, Tenure, TenureRing
-from coordinator.core.types import Cause, CloseCause, Placement
+from coordinator.core.types import CloseCause, Placement
 from tests.core.builders import (
     AT_MS,
     NS,

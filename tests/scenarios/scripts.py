@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from coordinator.core import commands as c
 from coordinator.core.controller.outage import proceed_command
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
 from coordinator.core.types import (
     BalancerMode,
-    Cause,
     Claim,
     CloseCause,
     HandoffPolicy,

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from coordinator.codec import encode_entry
 from coordinator.core import commands as c
+from coordinator.core.shard import Cause
 from coordinator.core.types import (
-    Cause,
     Claim,
     ExecutorProfile,
     HandoffPolicy,

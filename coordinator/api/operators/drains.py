@@ -10,7 +10,7 @@ from coordinator.api.operators.records import BlockedShard, DrainsAnswer, DrainS
 from coordinator.api.problems import Refusal
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.orders import Drain
-from coordinator.core.types import Shard
+from coordinator.core.shard import Shard
 
 BLOCKED_SHOWN_MAX: Final = 100
 """Enough to see the pattern; the shards themselves are listed under `shards`."""

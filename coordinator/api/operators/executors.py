@@ -24,7 +24,8 @@ from coordinator.api.records import ProcessSignals
 from coordinator.core.commands import EvictExecutor
 from coordinator.core.controller.facts import ExecutorFacts, executor_facts, facts_of
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Executor, ExecutorProfile, ExecutorStatus, ShardState, TargetKind
+from coordinator.core.shard import ShardState
+from coordinator.core.types import Executor, ExecutorProfile, ExecutorStatus, TargetKind
 
 STANDINGS = ("active", "cordoned", "draining", "drained")
 

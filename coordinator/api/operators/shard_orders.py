@@ -27,7 +27,7 @@ from coordinator.core.commands import (
     UnparkShard,
     UnpinShard,
 )
-from coordinator.core.types import Fate, ShardState
+from coordinator.core.shard import Fate, ShardState
 
 
 async def drain(call: Call[ReasonRequest]) -> web.Response:

@@ -6,8 +6,8 @@ Decides the shape of the answers, which may grow. It must not know how they are 
 from msgspec import UNSET, Struct, UnsetType
 
 from coordinator.api.operators.news import EventView
+from coordinator.core.shard import ShardState
 from coordinator.core.strikes import StrikeKind
-from coordinator.core.types import ShardState
 
 
 class StrikeView(Struct, frozen=True, kw_only=True):

@@ -25,8 +25,8 @@ from coordinator.core.controller import Mind
 from coordinator.core.controller.explain import explain
 from coordinator.core.controller.facts import shard_facts
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.shard import Fate, Shard, ShardState
 from coordinator.core.tenures import Owned
-from coordinator.core.types import Fate, Shard, ShardState
 
 PAGE_DEFAULT: Final = 100
 PAGE_MAX: Final = 1000

@@ -2,12 +2,8 @@
 
 from dataclasses import dataclass
 
-from coordinator.core.types import (
-    Cause,
-    Claim,
-    HandoffStart,
-    Placement,
-)
+from coordinator.core.shard import Cause
+from coordinator.core.types import Claim, HandoffStart, Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,9 @@ from coordinator.core.controller.strays import plan_strays
 from coordinator.core.controller.tempo import unowned_count
 from coordinator.core.controller.window import plan_window, window_ends_at
 from coordinator.core.namespace import NamespaceState
+from coordinator.core.shard import Cause
 from coordinator.core.state import ClusterState
-from coordinator.core.types import Cause, CloseCause, Namespace
+from coordinator.core.types import CloseCause, Namespace
 
 __all__ = ["Beat", "Controller", "Mind", "Need", "Pass", "Step", "Verdict"]
 

@@ -39,7 +39,8 @@ from coordinator.core.planner import (
     rejected,
 )
 from coordinator.core.planner.slices import SEAT_WORK
-from coordinator.core.types import BalancerMode, Cause, HandoffStart, Placement, ShardState
+from coordinator.core.shard import Cause, ShardState
+from coordinator.core.types import BalancerMode, HandoffStart, Placement
 
 T = TypeVar("T")
 

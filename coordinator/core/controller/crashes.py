@@ -17,12 +17,10 @@ from coordinator.core.poison import (
     most_crashes,
     places_at,
 )
+from coordinator.core.shard import Shard
 from coordinator.core.strikes import StrikeKind
 from coordinator.core.struck import crashes_of
-from coordinator.core.types import (
-    ExecutorStatus,
-    Shard,
-)
+from coordinator.core.types import ExecutorStatus
 
 if TYPE_CHECKING:
     from coordinator.core.controller.mind import Mind

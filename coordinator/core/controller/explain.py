@@ -19,8 +19,8 @@ from coordinator.core.controller.mind import Mind
 from coordinator.core.events import Event, EventKind
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Court, Hold, Move, Piece, Rule
+from coordinator.core.shard import Cause, Fate, Shard, ShardState
 from coordinator.core.tenures import Tenure
-from coordinator.core.types import Cause, Fate, Shard, ShardState
 
 TARGETS_MAX: Final = 8
 """Executors that a shard is told of why it is not there: as many as a plan tries."""

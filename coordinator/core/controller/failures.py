@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from coordinator.core.types import Cause, Shard
+from coordinator.core.shard import Cause, Shard
 
 REST_S: Final = 5.0
 """Between two rounds: a dependency that restarts is back within seconds."""

@@ -11,7 +11,8 @@ from coordinator.core.controller.newcomers import Filling, is_mixed, ramping
 from coordinator.core.controller.tallies import moving_out
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import FleetFigures, Piece, Seat, fleet_figures
-from coordinator.core.types import Executor, Shard
+from coordinator.core.shard import Shard
+from coordinator.core.types import Executor
 
 
 @dataclass(frozen=True, slots=True)

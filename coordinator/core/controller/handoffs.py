@@ -9,7 +9,8 @@ from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.tempo import HandoffId
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Claim, ShardState
+from coordinator.core.shard import ShardState
+from coordinator.core.types import Claim
 
 CLAIMS_MAX = 500
 """Per command: 500 keys of 256 bytes fit a quarter of a log entry, the rest follows at once."""

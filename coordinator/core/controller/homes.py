@@ -11,7 +11,8 @@ from coordinator.core.controller.fleet import Fleet, owed_pieces
 from coordinator.core.controller.mind import Mind
 from coordinator.core.controller.newcomers import FairShare, Filling
 from coordinator.core.planner import Piece, Ramp, Seat, place
-from coordinator.core.types import Placement, Shard
+from coordinator.core.shard import Shard
+from coordinator.core.types import Placement
 
 COMMAND_BYTES_MAX = 64 * 1024
 """Of one command's shard names: some 1,500 with short names, which are placed in 30 ms. Shards that

@@ -26,7 +26,8 @@ from coordinator.core.load import LoadBook
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import MoveBudget, Plan, Rejection, Slices, Yardstick
 from coordinator.core.rules.executors import closed
-from coordinator.core.types import Cause, CloseCause, ExecutorStatus, Policy, Shard, ShardState
+from coordinator.core.shard import Cause, Shard, ShardState
+from coordinator.core.types import CloseCause, ExecutorStatus, Policy
 
 HEARING_MAX_S: Final = 600.0
 """Of a horizon of hours, ten minutes must do: a fleet that lost its leader may need balance too."""

@@ -16,15 +16,8 @@ from coordinator.core.controller.outage import is_withheld
 from coordinator.core.controller.poison import homes_for_suspects, suspects_among
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import hash_place
-from coordinator.core.types import (
-    Cause,
-    ExecutorStatus,
-    HandoffStart,
-    InitialPlacement,
-    Placement,
-    Shard,
-    ShardState,
-)
+from coordinator.core.shard import Cause, Shard, ShardState
+from coordinator.core.types import ExecutorStatus, HandoffStart, InitialPlacement, Placement
 
 OWED_CAUSES = (Cause.DRAIN, Cause.LEAVING, Cause.PIN)
 

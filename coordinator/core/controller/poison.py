@@ -26,12 +26,9 @@ from coordinator.core.poison import (
     spared_of_crashes,
     spared_of_failures,
 )
+from coordinator.core.shard import Cause, Shard
 from coordinator.core.struck import crashes_of
-from coordinator.core.types import (
-    Cause,
-    Placement,
-    Shard,
-)
+from coordinator.core.types import Placement
 
 KEYS_MAX: Final = 500
 """Of one command that forgets: 500 keys of 256 bytes fit a quarter of a log entry."""

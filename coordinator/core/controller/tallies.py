@@ -11,7 +11,7 @@ from math import fsum
 
 from coordinator.core.load import LoadBook, Sheet
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Shard
+from coordinator.core.shard import Shard
 
 
 @dataclass(frozen=True, slots=True)

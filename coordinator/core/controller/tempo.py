@@ -11,7 +11,8 @@ from typing import Final
 from coordinator.core.durations import LONG_S, Durations
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.planner import Plan
-from coordinator.core.types import HandoffStart, Shard
+from coordinator.core.shard import Shard
+from coordinator.core.types import HandoffStart
 
 HandoffId = tuple[str, int]
 """Shard key and the epoch that is being given up."""

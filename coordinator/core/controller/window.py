@@ -9,7 +9,8 @@ from coordinator.core.commands import AdoptClaims, CloseWindow, Command
 from coordinator.core.controller.claim_book import chunks
 from coordinator.core.controller.mind import Mind
 from coordinator.core.namespace import NamespaceState
-from coordinator.core.types import Claim, ShardState
+from coordinator.core.shard import ShardState
+from coordinator.core.types import Claim
 
 
 def plan_window(namespace: NamespaceState, mind: Mind, now: float, at_ms: int) -> list[Command]:

@@ -8,7 +8,8 @@ from typing import Final
 
 from coordinator.core.events import EventKind
 from coordinator.core.planner import BlockedReason, Move, MoveReason, Rejection, Rule, Stop
-from coordinator.core.types import Cause, InitialPlacement, Shard
+from coordinator.core.shard import Cause, Shard
+from coordinator.core.types import InitialPlacement
 
 STOPS: Final[Mapping[str, str]] = {
     Stop.NO_EXECUTORS: "no executor may be given shards",

@@ -20,7 +20,8 @@ from coordinator.core.events import EventKind
 from coordinator.core.rules.executors import closed
 from coordinator.core.rules.handoffs import release_for
 from coordinator.core.rules.reservations import cancel
-from coordinator.core.types import SHARDS_MAX, Cause, Claim, CloseCause, Executor, Shard
+from coordinator.core.shard import Cause, Shard
+from coordinator.core.types import SHARDS_MAX, Claim, CloseCause, Executor
 from coordinator.core.window import ClaimWindow
 
 

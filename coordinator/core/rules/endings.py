@@ -13,14 +13,8 @@ from coordinator.core.draft import Draft
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.rules.handoffs import complete, keep
 from coordinator.core.rules.poisoned import Crash
-from coordinator.core.types import (
-    Cause,
-    CloseCause,
-    Ending,
-    Executor,
-    Shard,
-    ShardState,
-)
+from coordinator.core.shard import Cause, Shard, ShardState
+from coordinator.core.types import CloseCause, Ending, Executor
 
 AT_ONCE = 500
 """Shards that one command passes on, in 10 ms on every node that has a million, where each record

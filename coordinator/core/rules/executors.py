@@ -24,13 +24,8 @@ from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
 from coordinator.core.rules import reservations
 from coordinator.core.rules.endings import carry_on, pass_over, vacate
-from coordinator.core.types import (
-    Cause,
-    CloseCause,
-    Ending,
-    Executor,
-    ExecutorStatus,
-)
+from coordinator.core.shard import Cause
+from coordinator.core.types import CloseCause, Ending, Executor, ExecutorStatus
 
 EXECUTORS_MAX = 10_000
 """Per namespace: ten times the size the planner is measured at; a runaway of made-up names ends

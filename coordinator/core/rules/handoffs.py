@@ -24,15 +24,9 @@ from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
 from coordinator.core.orders import Former
 from coordinator.core.rules.poisoned import struck
+from coordinator.core.shard import HANDOFF_STATES, Cause, Fate, Shard, ShardState
 from coordinator.core.strikes import Strike, StrikeKind
-from coordinator.core.types import (
-    HANDOFF_STATES,
-    Cause,
-    Claim,
-    Fate,
-    Shard,
-    ShardState,
-)
+from coordinator.core.types import Claim
 
 
 def assign(draft: Draft, command: AssignShards) -> Outcome:

@@ -17,15 +17,10 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
+from coordinator.core.shard import Cause, Fate, Shard, ShardState
 from coordinator.core.strikes import Strike, StrikeKind
 from coordinator.core.struck import crashes_of
-from coordinator.core.types import (
-    Cause,
-    Ending,
-    Fate,
-    Shard,
-    ShardState,
-)
+from coordinator.core.types import Ending
 
 STRIKES_MAX: Final = 32
 """Kept of a shard, the newest: among a million shards 21 halvings leave less than half of one."""

@@ -15,7 +15,8 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
-from coordinator.core.types import Cause, Executor, Reservation, Shard
+from coordinator.core.shard import Cause, Shard
+from coordinator.core.types import Executor, Reservation
 
 RESERVATIONS_MAX = 10_000
 """Per namespace: as many as there may be executors. What comes beyond is placed elsewhere."""

@@ -17,7 +17,8 @@ from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
 from coordinator.core.orders import Former
 from coordinator.core.rules.handoffs import release_for
-from coordinator.core.types import SHARDS_MAX, Cause, Fate, NamespaceKind, Shard, ShardState
+from coordinator.core.shard import Cause, Fate, Shard, ShardState
+from coordinator.core.types import SHARDS_MAX, NamespaceKind
 
 
 def declare(draft: Draft, command: DeclareShards) -> Outcome:

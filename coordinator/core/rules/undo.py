@@ -32,7 +32,8 @@ from coordinator.core.draft import Draft
 from coordinator.core.events import Event, EventKind
 from coordinator.core.orders import Former
 from coordinator.core.rules import handoffs, operators, shards
-from coordinator.core.types import HANDOFF_STATES, Shard, TargetKind
+from coordinator.core.shard import HANDOFF_STATES, Shard
+from coordinator.core.types import TargetKind
 
 _SUBJECTS: Final = {
     EventKind.DRAIN_STARTED: "drain",

@@ -21,7 +21,8 @@ from coordinator.core.controller.mind import Mind
 from coordinator.core.draft import Draft
 from coordinator.core.liveness import LeaseBook
 from coordinator.core.rules import executors, handoffs
-from coordinator.core.types import HANDOFF_STATES, Claim, Executor, Shard
+from coordinator.core.shard import HANDOFF_STATES, Shard
+from coordinator.core.types import Claim, Executor
 
 
 @dataclass(frozen=True, slots=True)
