@@ -17,6 +17,7 @@ from coordinator.api import (
     ApiTls,
     Door,
     Listener,
+    Port,
     TlsRefused,
     TokensRefused,
     make_app,
@@ -55,6 +56,7 @@ class Node:
     """
 
     consensus_type: ClassVar[type[ConsensusNode]] = ConsensusNode
+    port_type: ClassVar[type[Port]] = Port
     """Tests give it other disks in a subclass."""
 
     def __init__(
@@ -106,7 +108,7 @@ class Node:
         self._credentials.on_tls = self._renew
         self.fatal: asyncio.Future[str] | None = None
         self._listener = Listener(
-            self.app, settings.limits, self.app[SHELF].before, self.app[EXPRESS]
+            self.app, settings.limits, self.app[SHELF].before, self.app[EXPRESS], self.port_type
         )
         meters.connections = machine.connections = lambda: self._listener.count
         meters.held_back = lambda: self._listener.held_back

@@ -3,6 +3,7 @@
 from coordinator.api.app import DESK, EXPRESS, SHELF, make_app
 from coordinator.api.door import Door
 from coordinator.api.listen import Listener
+from coordinator.api.port import Port
 from coordinator.api.tls import ApiTls, TlsRefused, read_tls
 from coordinator.api.tokens import TokenBook, TokensRefused, read_book
 
@@ -13,6 +14,7 @@ __all__ = [
     "ApiTls",
     "Door",
     "Listener",
+    "Port",
     "TlsRefused",
     "TokenBook",
     "TokensRefused",

@@ -19,7 +19,7 @@ from coordinator.api.conversation import Conversation
 from coordinator.api.express import Express
 from coordinator.api.handshakes import Handshakes
 from coordinator.api.place import Place
-from coordinator.api.port import Port, say_and_close
+from coordinator.api.port import Came, Port, say_and_close
 from coordinator.api.rates import Rates
 from coordinator.api.shelf import Plain
 from coordinator.api.suspects import Suspects
@@ -49,6 +49,7 @@ class Listener:
         limits: LimitSettings,
         front: Front | None = None,
         express: Express | None = None,
+        port_type: Callable[[Came], Port] = Port,
     ) -> None:
         """`front` may answer before the application's router is asked, `express` before that."""
         self._limits = limits
@@ -60,7 +61,7 @@ class Listener:
             access_log=None,
             shutdown_timeout=limits.shutdown_timeout_s,
         )
-        self._port = Port(self._came)
+        self._port = port_type(self._came)
         self._tls: ssl.SSLContext | None = None
         self._places: set[Place] = set()
         self._by_origin: Counter[str] = Counter()

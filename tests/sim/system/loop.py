@@ -56,9 +56,9 @@ class Network(Protocol):
     """What a loop needs of whatever connects machines."""
 
     def listen(
-        self, process: "Process", host: str, port: int, factory: Callable[[], asyncio.Protocol]
+        self, process: "Process", host: str, port: int, came: Callable[[Any], None]
     ) -> asyncio.AbstractServer:
-        """Takes connections from now on; raises OSError when the address is in use."""
+        """Tells of connections from now on; raises OSError when the address is in use."""
 
     def dial(self, process: "Process", host: str, port: int) -> "asyncio.Future[Any]":
         """The transport of a new connection, or the OSError that it ends with."""
@@ -295,7 +295,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def create_server(  # type: ignore[override]
         self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
     ) -> asyncio.AbstractServer:
-        return self._process.network.listen(self._process, host, port, protocol_factory)
+        return self.listen(host, port, lambda end: end.begin(protocol_factory()))
+
+    def listen(self, host: str, port: int, came: Callable[[Any], None]) -> asyncio.AbstractServer:
+        """For who accepts by himself: told of each end, which is as a socket that was accepted."""
+        return self._process.network.listen(self._process, host, port, came)
+
+    async def connect_accepted_socket(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], sock: Any, **_: Any
+    ) -> tuple[Any, asyncio.Protocol]:
+        protocol = protocol_factory()
+        sock.begin(protocol)
+        return sock, protocol
 
     async def sock_connect(self, sock: Any, address: Any) -> None:
         """For libraries that connect a socket first: the dialling is done, its transport kept."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from coordinator.api.app import DESK
+from coordinator.api.port import Port
 from coordinator.consensus import ConsensusConfig, ConsensusNode
 from coordinator.consensus.cures.durable import Durable
 from coordinator.consensus.node import CURES
@@ -44,6 +45,22 @@ class NodeClock:
 
     def wall_ms(self) -> int:
         return self._machine.wall_ms()
+
+
+class SimPort(Port):
+    """Of a simulated machine."""
+
+    _server: asyncio.AbstractServer | None = None
+
+    async def open(self, host: str, port: int) -> None:
+        loop: Any = asyncio.get_running_loop()
+        self._server = loop.listen(
+            host, port, lambda end: self._came(end, end.get_extra_info("peername"))
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
 
 
 def consensus_of(

@@ -23,7 +23,7 @@ from tests.sim.system import rules
 from tests.sim.system.calm import Calm
 from tests.sim.system.loop import Machine
 from tests.sim.system.mix import BOOT_S, Mix, draw_mix, namespace_table
-from tests.sim.system.nodes import API_PORT, NodePlace, consensus_of, settings_of
+from tests.sim.system.nodes import API_PORT, NodePlace, SimPort, consensus_of, settings_of
 from tests.sim.system.orders import unpark
 from tests.sim.system.programs import (
     ExecutorProgram,
@@ -134,6 +134,7 @@ class Scenario:
 
         def make(disk: SimDisk | None) -> type[Node]:
             class SimulatedNode(Node):
+                port_type = SimPort
                 consensus_type = consensus_of(
                     disk, mix.compaction_entries, mix.batch_bytes, mix.chunk_bytes
                 )

@@ -7,7 +7,7 @@ the bytes say. A kernel outlives a pause of its process: it takes connections an
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from tests.sim.network import RETRANSMIT_S, RETRANSMITS_MAX
 from tests.sim.system.loop import Machine, Process
@@ -60,6 +60,18 @@ class End(asyncio.Transport):
         self._early: list[Any] = []
         """Came before there was a protocol to take it, or while it asked for nothing."""
         self._is_reading = True
+
+    # What an accepted socket does.
+
+    def send(self, data: bytes) -> None:
+        """Before anybody took it up."""
+        self.write(data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
         """The process takes it up."""
@@ -159,21 +171,19 @@ class Wires:
         """(from, to) -> the longest additional delay."""
         self.swallowed: set[tuple[str, str]] = set()
         """(from, to): the connection breaks with what is sent."""
-        self.listening: dict[
-            tuple[str, int], tuple[_Listening, Callable[[], asyncio.Protocol]]
-        ] = {}
+        self.listening: dict[tuple[str, int], tuple[_Listening, Callable[[End], None]]] = {}
         self._ends: dict[Process, dict[End, None]] = {}
 
     # What a loop asks for.
 
     def listen(
-        self, process: Process, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+        self, process: Process, host: str, port: int, came: Callable[[Any], None]
     ) -> asyncio.AbstractServer:
-        """Takes connections from now on."""
+        """Takes connections from now on, and tells of each end."""
         if (host, port) in self.listening:
             raise OSError(98, "address already in use")
         server = _Listening(self, (host, port), process)
-        self.listening[host, port] = (server, factory)
+        self.listening[host, port] = (server, came)
         process.gone.append(server.close)
         return server
 
@@ -204,7 +214,7 @@ class Wires:
             refused = ConnectionRefusedError(111, "connection refused")
             self.world.after(back_s, process.receive, _settle, future, None, refused)
             return
-        server, factory = found
+        server, came = found
         mine, theirs = End(self, process, machine), End(self, server.process, process.machine)
         mine.other, theirs.other = theirs, mine
         for end in (mine, theirs):
@@ -213,7 +223,7 @@ class Wires:
                 end.process.gone.append(lambda gone=end.process: self._process_gone(gone))
             self._ends[end.process][end] = None
         theirs.last_s = self.world.now + back_s
-        server.process.receive(_accept, theirs, factory, is_io=True)
+        server.process.receive(came, theirs, is_io=True)
         self.world.at(theirs.last_s, self._connected, mine, future)
 
     def _connected(self, end: End, future: "asyncio.Future[Any]") -> None:
@@ -336,7 +346,3 @@ def _settle(future: "asyncio.Future[Any]", end: End | None, error: Exception | N
         future.set_exception(error)
     else:
         future.set_result(end)
-
-
-def _accept(end: End, factory: Callable[[], asyncio.Protocol]) -> None:
-    end.begin(factory())
