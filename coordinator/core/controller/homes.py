@@ -18,8 +18,8 @@ COMMAND_BYTES_MAX = 64 * 1024
 """Of one command's shard names: some 1,500 with short names, which are placed in 30 ms. Shards that
 a closing command does not name turn vacant with it, and are placed by the next ones."""
 
-PLANNED_MAX = 500
-"""Shards that get a home in one step, in 10 ms, and as long again on every node: without a bound
+PLANNED_MAX = 250
+"""Shards that get a home in one step, in 7 ms, and as long again on every node: without a bound
 the loss of a tenth of a million held the leader for longer than its followers wait. More get theirs
 in the steps behind, which see what was placed before."""
 

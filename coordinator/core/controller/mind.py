@@ -216,6 +216,7 @@ class Mind:
             self.strays.unchanged(beat.executor, beat.received_at)
         elif not is_repeated:
             self._fold(namespace, beat)
+            self.tallies.heard(namespace, beat.executor)
         return True
 
     def _is_unsaid(self, beat: Beat) -> bool:
