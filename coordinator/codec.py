@@ -9,7 +9,6 @@ written and read in slices. The core itself stays free of encodings.
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -30,7 +29,7 @@ from coordinator.core.image import NamespaceImage
 from coordinator.core.namespace import NamespaceState
 from coordinator.core.orders import Cordon, Drain
 from coordinator.core.saved_loads import SavedLoads, Sweep
-from coordinator.core.shard import SHARD_FIELDS, Marks, Shard
+from coordinator.core.shard import SHARD_FIELDS, Marks, Shard, values_of
 from coordinator.core.state import ClusterImage, ClusterState, MovedMember
 from coordinator.core.tenures import Tenure
 from coordinator.core.types import CloseCause, Executor, Namespace, Reservation
@@ -179,7 +178,6 @@ class _End(msgspec.Struct, frozen=True):
 
 
 # Shards are by far the most records: rows without field names are a third the size.
-_values_of_shard = attrgetter(*SHARD_FIELDS)
 _shard_hints = get_type_hints(Shard) | get_type_hints(Marks)
 _ShardRow: Any = tuple[tuple(_shard_hints[name] for name in SHARD_FIELDS)]  # type: ignore[misc]
 
@@ -255,7 +253,7 @@ def _parts(image: ClusterImage) -> Iterator[tuple[str, Any]]:
                     yield "loads", _Chunk(sweep.at_ms, is_whole, chunk)
         for points in _slices(namespace.loads.past):
             yield "past", points
-        shards = map(_values_of_shard, namespace.shards)
+        shards = map(values_of, namespace.shards)
         while rows := [*islice(shards, SLICE_RECORDS)]:
             yield "shards", rows
 

@@ -102,6 +102,7 @@ def _costs(fleet: Fleet) -> dict[str, float]:
         return plan_pass(picture.seats, picture.holdings, aims)
 
     costs = {
+        "bare_walk": _best(lambda: _walk(fleet)),
         "heartbeats": _best(lambda: fleet.hear(controller, HEARD_S + next(later))),
         "plan": _best(plan),
         "snapshot": _best(lambda: [*encode_snapshot(fleet.state.image())]),
@@ -109,6 +110,11 @@ def _costs(fleet: Fleet) -> dict[str, float]:
     }
     gc.unfreeze()
     return costs
+
+
+def _walk(fleet: Fleet) -> int:
+    """Look at two fields of every record and do nothing: what the processor's caches cost alone."""
+    return sum(len(shard.key) + shard.epoch for shard in fleet.space.shards.values())
 
 
 def _loss_s(fleet: Fleet) -> float:

@@ -4,6 +4,7 @@ Decides what is done in which order and what counts as done. Must not know which
 """
 
 import asyncio
+import statistics
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,6 +40,9 @@ PHASE_S: Final = 900.0
 """The longest of any phase, also on a machine that has more to do."""
 BEATS_S: Final = 20.0
 PASSES_S: Final = 20.0
+LOSSES: Final = 3
+"""Of one executor, of which the middle one counts: right after a member came back one took twice
+as long as any other."""
 LOST_RATIO: Final = 0.1
 BEHIND: Final = 200
 """Entries that a node may be behind when it counts as caught up: others go on writing."""
@@ -92,7 +96,9 @@ class Run:
             await self._plan()
             await self._snapshot()
             await self._catch_up()
-            await self._lose(1, "loss_of_one")
+            for number in range(LOSSES):
+                await self._lose(1, f"loss_of_one_{number + 1}")
+            self._middle_loss()
             await self._lose(int(self.size.executors * LOST_RATIO), "loss_of_a_tenth")
         finally:
             await self.executors.end()
@@ -199,12 +205,22 @@ class Run:
             await self._ask("POST", path, {"reason": "bench"})
 
     async def _catch_up(self) -> None:
+        """A member comes back with an empty memory, once no snapshot is under way.
+
+        One that is made meanwhile is sent as well, and until it is read there are two states.
+        """
+        await self._until(self._is_log_short)
         leader = await self.nodes.leader()
         name = next(one for one in self.nodes.names if one != leader)
         await self.nodes.kill(name)
         async with self.phase("catch_up"):
             await self._start(name, life=2)
             await self._until(lambda: self._has_caught_up(name, leader))
+
+    def _is_log_short(self) -> bool:
+        """Whether no node has so many entries behind its snapshot that it makes another one."""
+        lasts = [book.last for book in self.books.values()]
+        return all(one is not None and one.applied - one.snapshot < self.entries for one in lasts)
 
     def _has_caught_up(self, name: str, leader: str) -> bool:
         fresh, there = self.books[name].last, self.books[leader].last
@@ -222,6 +238,15 @@ class Run:
             await self._until(lambda: self._is_settled(len(living) - count))
         over_at = max(one.acknowledged_at for one in lost) + LEASE_S * STRETCH
         self.row(f"{name}_rehomed_after_expiry", self._settled_at(began) - over_at, "s")
+
+    def _middle_loss(self) -> None:
+        name = "rehomed_after_expiry"
+        took = [
+            row.value
+            for row in self.rows
+            if row.name.startswith("loss_of_one_") and name in row.name
+        ]
+        self.row(f"loss_of_one_{name}", statistics.median(took), "s")
 
     # -- looking -------------------------------------------------------------------------
 

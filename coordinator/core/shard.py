@@ -5,6 +5,7 @@ A frozen value only. It knows no rule; `rules` decides and `namespace` keeps.
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final
 
 from coordinator.core.strikes import Strike
@@ -208,8 +209,18 @@ class Shard:
         return self.marks.strikes
 
 
-SHARD_FIELDS: Final = (
-    *(field.name for field in fields(Shard) if field.name != "marks"),
-    *(field.name for field in fields(Marks)),
-)
+_OWN: Final = tuple(field.name for field in fields(Shard) if field.name != "marks")
+_MARKS: Final = tuple(field.name for field in fields(Marks))
+SHARD_FIELDS: Final = (*_OWN, *_MARKS)
 """All that is known of a shard, as it goes over the wire."""
+
+_own_values = attrgetter(*_OWN)
+_marks_values = attrgetter(*_MARKS)
+_NO_MARKS: Final[tuple[Any, ...]] = _marks_values(UNMARKED)
+
+
+def values_of(shard: Shard) -> tuple[Any, ...]:
+    """Those of `SHARD_FIELDS`."""
+    marks = shard.marks
+    own: tuple[Any, ...] = _own_values(shard)
+    return own + (_NO_MARKS if marks is UNMARKED else _marks_values(marks))

@@ -53,8 +53,11 @@ class Tallies:
         }
 
     def heard(self, namespace: NamespaceState, executor: str) -> None:
-        """Count anew what a report changed, now: of all at once, when somebody asks, it takes 0.1 s
-        with a million shards. While shards are being handed over it is left to who asks."""
+        """Count anew, now, what a report changed.
+
+        Of all at once, when somebody asks, it takes 0.1 s with a million shards. While shards are
+        being handed over it is left to who asks.
+        """
         if not namespace.in_flight:
             self._follow(namespace)
             self._of(namespace, executor, {})
