@@ -147,9 +147,13 @@ class Express:
 
         def answer() -> bytes | None:
             # Whose token was withdrawn while it waited is not told that nothing happened, either.
-            if door.recognised(method, asked.headers, asked.path, lane.route) is None:
+            try:
+                if door.recognised(method, asked.headers, asked.path, lane.route) is None:
+                    return None
+                return self._unchanged(lane, asked, wait)
+            except Exception as fault:  # noqa: BLE001 - as in `_answer`
+                self._leave(lane, asked, fault)
                 return None
-            return self._unchanged(lane, asked, wait)
 
         waiting = Waiting(asked, payload, talk, answer, is_short=False)
         try:
@@ -170,12 +174,17 @@ class Express:
         try:
             found = lane.usual(asked)
             return self._written(lane, asked, found) if isinstance(found, Told) else found
-        except (Refusal, ConsensusError):
-            return None  # said by the ordinary way, in full
-        except Exception:
-            request_id = self._request_ids.of(asked.headers)
-            log.exception("express_failed request_id=%s route=%s", request_id, lane.route.path)
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the ordinary way meets it, too
+            self._leave(lane, asked, fault)
             return None
+
+    def _leave(self, lane: Lane, asked: Asked, fault: Exception) -> None:
+        """To the ordinary way, which says in full why it was refused."""
+        if not isinstance(fault, Refusal | ConsensusError):
+            request_id = self._request_ids.of(asked.headers)
+            log.error(
+                "express_failed request_id=%s route=%s", request_id, lane.route.path, exc_info=fault
+            )
 
     # -- how an answer is written ----------------------------------------------------------
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.api import DESK, conversation
+from coordinator.api import DESK, EXPRESS, conversation
 from coordinator.node import Node
 from tests.api.keys import Keys
 from tests.api.lanes import counted, escaped, get, line, names, shown
@@ -114,6 +114,26 @@ async def test_incarnations_that_are_over_or_unknown_are_refused_though_they_wai
     nameless = assigned.replace("incarnation=e1-a&", "")
     assert (await api.get(f"{nameless}&wait=50ms")).reason == "invalid"
     assert taken == {False: 3}
+
+
+async def test_a_fault_in_the_lane_is_told_in_the_log_and_left_to_the_ordinary_way(
+    api: Caller, node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    ns, _, _ = await followed(api)
+    await api.owner(ns, "7")
+
+    def broken(*_: object) -> bytes:
+        raise RuntimeError("a defect")
+
+    for name in ("_written", "_unchanged"):
+        monkeypatch.setattr(node.app[EXPRESS], name, broken)
+    cursor = (await api.get(f"{ns}/routing")).body["cursor"]
+    assert (await api.get(f"{ns}/routing?after={cursor}&wait=50ms")).status == 304
+    assert (await api.get(f"{ns}/shards/7/owner", **{"X-Request-Id": "mine"})).status == 200
+    told = [one for one in caplog.records if "express_failed" in one.getMessage()]
+    assert ["request_id=mine" in one.getMessage() for one in told] == [False, True]
+    assert all(one.exc_info for one in told)
+    assert node.app[DESK].polls.count == 0
 
 
 async def test_who_leaves_gives_its_seat_back(api: Caller, node: Node):
