@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 
 from coordinator.clock import Clock
@@ -24,6 +24,7 @@ from coordinator.core.commands import (
     CreateNamespace,
     Outcome,
     RaiseMassFailure,
+    RecordLoads,
 )
 from coordinator.core.controller import Controller
 from coordinator.core.types import EPOCH_SHIFT_BITS
@@ -48,7 +49,8 @@ IN_FLIGHT_MAX = 64
 
 BUSY_STEPS_MAX = 50
 """Steps in a row that had commands; then a breath after each, so that a rule at odds with itself
-cannot keep the loop from everything else."""
+cannot keep the loop from everything else. Loads that are written down have one after each step, and
+count for none: of a million that takes most of a minute, and a loss in it shall not wait."""
 
 BREATH_MIN_S = 0.01
 """A breath is as long as the step and its commit took, so that half of the time is left; not less
@@ -168,14 +170,15 @@ class LeaderLoop:
                 now = self._clock.monotonic()
                 step = controller.step(self._replica.state, now, self._clock.wall_ms())
                 self._replica.meters.steps.observe(self._clock.monotonic() - now)
-                busy = busy + 1 if step.commands else 0
-                if step.commands:
-                    await self._commit(controller, step.commands)
-                    if busy >= BUSY_STEPS_MAX:
-                        took_s = self._clock.monotonic() - now
-                        await asyncio.sleep(min(TICK_S, max(BREATH_MIN_S, took_s)))
-                else:
+                if not step.commands:
+                    busy = 0
                     await self._sleep(step.wake_at - now)
+                    continue
+                await self._commit(controller, step.commands)
+                busy += not is_leisurely(step.commands)
+                if is_breath_due(step.commands, busy):
+                    took_s = self._clock.monotonic() - now
+                    await asyncio.sleep(min(TICK_S, max(BREATH_MIN_S, took_s)))
         finally:
             ticker.cancel()
 
@@ -224,6 +227,16 @@ class LeaderLoop:
         if self._controller is None:
             raise NotLeader(self._replica.consensus.status().leader)
         return self._controller
+
+
+def is_leisurely(commands: Sequence[Command]) -> bool:
+    """Whether nothing waits for these."""
+    return all(isinstance(one, RecordLoads) for one in commands)
+
+
+def is_breath_due(commands: Sequence[Command], busy: int) -> bool:
+    """Whether the loop is left to others after a step, the `busy`-th in a row that counts."""
+    return is_leisurely(commands) or busy >= BUSY_STEPS_MAX
 
 
 async def _let_go(former: Controller) -> None:
