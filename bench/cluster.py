@@ -123,15 +123,21 @@ class Nodes:
         """The settings file of a node, written."""
         peers = ", ".join(f'{peer} = "{address}"' for peer, address in self.raft.items())
         path = self._folder / f"{name}.toml"
-        port = self.api[name].rpartition(":")[2]
+        bind = self.api[name].removeprefix("http://")
         path.write_text(
-            f'[node]\nname = "{name}"\npeers = {{ {peers} }}\n'
-            f'[api]\nbind = "127.0.0.1:{port}"\nadvertised_url = "{self.api[name]}"\n'
+            f'[node]\nname = "{name}"\npeers = {{ {peers} }}\n[api]\n{self._listening(bind)}'
             + (f'[storage]\ndir = "{self.journal(name)}"\n' if self.has_journal else "")
             + self._security()
             + self._extra
         )
         return path
+
+    def _listening(self, bind: str) -> str:
+        """Where the API listens; by TLS its name is not its address."""
+        if self._certificates is None:
+            return f'bind = "{bind}"\n'
+        port = bind.rpartition(":")[2]
+        return f'bind = "127.0.0.1:{port}"\nadvertised_url = "https://localhost:{port}"\n'
 
     def _security(self) -> str:
         lines = [f'tokens_file = "{self._tokens()}"'] if self.token else []
