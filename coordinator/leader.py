@@ -170,12 +170,11 @@ class LeaderLoop:
                 now = self._clock.monotonic()
                 step = controller.step(self._replica.state, now, self._clock.wall_ms())
                 self._replica.meters.steps.observe(self._clock.monotonic() - now)
+                busy = counted(step.commands, busy)
                 if not step.commands:
-                    busy = 0
                     await self._sleep(step.wake_at - now)
                     continue
                 await self._commit(controller, step.commands)
-                busy += not is_leisurely(step.commands)
                 if is_breath_due(step.commands, busy):
                     took_s = self._clock.monotonic() - now
                     await asyncio.sleep(min(TICK_S, max(BREATH_MIN_S, took_s)))
@@ -232,6 +231,15 @@ class LeaderLoop:
 def is_leisurely(commands: Sequence[Command]) -> bool:
     """Whether nothing waits for these."""
     return all(isinstance(one, RecordLoads) for one in commands)
+
+
+def counted(commands: Sequence[Command], busy: int) -> int:
+    """Steps in a row without a breath, after one more; one at leisure has its own and ends the row.
+
+    While loads are written down no step comes without commands. Were the row to go on, losses later
+    in that minute would again have to wait after each of their steps.
+    """
+    return 0 if is_leisurely(commands) else busy + 1
 
 
 def is_breath_due(commands: Sequence[Command], busy: int) -> bool:
