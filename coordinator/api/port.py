@@ -19,11 +19,6 @@ BACKLOG: Final = 1024
 ACCEPTS_PER_TURN: Final = 16
 """Connections that one turn of the loop takes in. With one, as uvloop does it, newcomers wait for
 seconds while a turn answers a request of everybody who is in; with all, those would wait."""
-RECEIVED_BYTES: Final = 32 << 10
-"""Of each connection that the system keeps until they are read, and twice as much for itself: TLS
-takes in all of it at once and keeps room for as much ever after, so by default two thousand callers
-who send what is refused take a gigabyte. The largest body still comes within its ten seconds over
-a way of 20 ms."""
 REST_S: Final = 0.5
 """Without descriptors nothing is accepted for so long: trying again at once would take a core."""
 
@@ -41,8 +36,12 @@ class Port:
         self._sockets: list[socket.socket] = []
         self._resting: set[asyncio.TimerHandle] = set()
 
-    async def open(self, host: str, port: int) -> None:
-        """Bind every address of the host; raises `OSError` when one cannot be bound."""
+    async def open(self, host: str, port: int, received_bytes: int | None = None) -> None:
+        """Bind every address of the host; raises `OSError` when one cannot be bound.
+
+        The system keeps so much of each connection until it is read, and as much for itself; None:
+        as much as it pleases.
+        """
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -52,7 +51,8 @@ class Port:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
+                if received_bytes is not None:
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, received_bytes)
                 listening.setblocking(False)
                 listening.bind(address)
                 listening.listen(BACKLOG)

@@ -52,7 +52,8 @@ class SimPort(Port):
 
     _server: asyncio.AbstractServer | None = None
 
-    async def open(self, host: str, port: int) -> None:
+    async def open(self, host: str, port: int, received_bytes: int | None = None) -> None:
+        _ = received_bytes  # these wires keep whatever comes
         loop: Any = asyncio.get_running_loop()
         self._server = loop.listen(
             host, port, lambda end: self._came(end, end.get_extra_info("peername"))
