@@ -28,10 +28,16 @@ ASK_S: Final = 0.5
 """A node that lives answers in milliseconds; one that stands still is asked again."""
 
 
-def make_certificates(folder: Path) -> Path:
-    """A CA of its own, and a certificate of the API's for localhost."""
+def make_certificates(folder: Path, *names: str, days: int = 365) -> Path:
+    """By the project's own script: a CA, kept if it is there, and new certificates of these."""
     script = Path(__file__).parents[1] / "configs" / "certs.sh"
-    subprocess.run([script, folder, "localhost"], check=True, timeout=30, stdout=sys.stderr)
+    subprocess.run(
+        [script, folder, *names],
+        check=True,
+        timeout=30,
+        env={**os.environ, "DAYS": str(days)},
+        stdout=subprocess.DEVNULL,
+    )
     return folder
 
 
@@ -82,7 +88,7 @@ class Nodes:
         """
         ports = free_ports(2 * size)
         names = [f"n{number + 1}" for number in range(size)]
-        self._certificates = make_certificates(folder / "certs") if has_tls else None
+        self._certificates = make_certificates(folder / "certs", "localhost") if has_tls else None
         base = "https://localhost" if has_tls else "http://127.0.0.1"
         self.raft = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=False)}
         self.api = {name: f"{base}:{port}" for name, port in zip(names, ports[size:], strict=True)}

@@ -56,8 +56,9 @@ class Node:
     """
 
     consensus_type: ClassVar[type[ConsensusNode]] = ConsensusNode
-    port_type: ClassVar[type[Port]] = Port
     """Tests give it other disks in a subclass."""
+    port_type: ClassVar[type[Port]] = Port
+    """And other wires."""
 
     def __init__(
         self,

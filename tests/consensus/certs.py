@@ -1,25 +1,16 @@
 """Certificates for tests, made by the very script that the project offers for it."""
 
-import os
 import shutil
 import ssl
-import subprocess
 from pathlib import Path
 
+from bench.cluster import make_certificates
 from coordinator.consensus import PeerCertificates
-
-SCRIPT = Path(__file__).parents[2] / "configs" / "certs.sh"
 
 
 def make_certs(folder, *nodes, days=365):
     """A CA, kept if it is there, and new certificates of these nodes."""
-    subprocess.run(
-        [SCRIPT, folder, *nodes],
-        check=True,
-        timeout=30,
-        env={**os.environ, "DAYS": str(days)},
-    )
-    return folder
+    return make_certificates(folder, *nodes, days=days)
 
 
 def files_of(folder, node, **names):
