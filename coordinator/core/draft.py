@@ -68,12 +68,8 @@ class Draft:
                 state=ShardState.OWNED,
                 executor=executor,
                 epoch=self.next_epoch,
-                target=None,
-                is_warm=False,
-                overdue=False,
-                reserved=None,
                 cause=cause,
-                next_cause=None,
+                marks=shard.marks.settled(),
                 previous=shard.previous if former in (None, executor) else former,
                 since_ms=at_ms,
                 claimed_epoch=0 if window is None else max(rank(window, shard), claimed),
@@ -90,12 +86,8 @@ class Draft:
             shard.replace(
                 state=ShardState.PARKED if shard.fate is Fate.PARKED else ShardState.VACANT,
                 executor=None,
-                target=None,
-                is_warm=False,
-                overdue=False,
-                reserved=None,
                 cause=cause,
-                next_cause=None,
+                marks=shard.marks.settled(),
                 previous=shard.executor or shard.reserved or shard.previous,
             )
         )
@@ -106,12 +98,8 @@ class Draft:
             shard.replace(
                 state=ShardState.VACANT,
                 executor=None,
-                target=None,
-                is_warm=False,
-                overdue=False,
-                reserved=shard.executor,
                 cause=cause,
-                next_cause=None,
+                marks=shard.marks.settled().changed({"reserved": shard.executor}),
             )
         )
 

@@ -85,6 +85,26 @@ class Marks:
         marks = replace(self, **changes)
         return UNMARKED if marks == UNMARKED else marks
 
+    def settled(self) -> "Marks":
+        """The same with no handoff open, and kept for nobody."""
+        if self is UNMARKED or (
+            self.target is None
+            and self.next_cause is None
+            and self.reserved is None
+            and not self.is_warm
+            and not self.overdue
+        ):
+            return self
+        return self.changed(
+            {
+                "target": None,
+                "next_cause": None,
+                "reserved": None,
+                "is_warm": False,
+                "overdue": False,
+            }
+        )
+
 
 UNMARKED: Final = Marks()
 

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import random
+import time
+from collections import Counter
 
 import pytest
 
@@ -19,6 +21,7 @@ from coordinator.consensus import (
     TransferFailed,
     library,
 )
+from coordinator.consensus.confirming import TELLING_S
 from coordinator.consensus.contract import config_problems
 from tests.consensus.cluster import Cluster, Register, cluster
 from tests.waiting import until
@@ -134,6 +137,45 @@ async def test_many_callers_share_few_probes_and_all_get_the_term():
         terms = await asyncio.gather(*[leader.confirm_leadership() for _ in range(500)])
         assert set(terms) == {leader.status().term}
         assert leader._replica.probe._id <= 3
+
+
+async def test_the_loop_goes_on_turning_while_many_are_told_of_one_word():
+    async with cluster() as c:
+        leader = await c.elected()
+        turns_before: list[int] = []
+        turns = 0
+
+        def told(found: int | ConsensusError) -> None:
+            assert found == leader.status().term
+            turns_before.append(turns)
+            time.sleep(TELLING_S / 2)  # what a heartbeat of very many shards takes
+
+        confirmations = [leader.when_confirmed(told, patience_s=0.05) for _ in range(40)]
+        while len(turns_before) < len(confirmations):
+            await asyncio.sleep(0)
+            turns += 1
+        told_a_turn = Counter(turns_before)
+        assert max(told_a_turn.values()) <= 4
+        assert leader._replica.probe._id <= 3
+
+
+async def test_stopping_fails_whoever_is_still_to_be_told():
+    async with cluster() as c:
+        leader = await c.elected()
+        found: list[int | ConsensusError] = []
+
+        def told(one: int | ConsensusError) -> None:
+            found.append(one)
+            time.sleep(TELLING_S)
+
+        for _ in range(40):
+            leader.when_confirmed(told, patience_s=0.05)
+        while not found:
+            await asyncio.sleep(0)
+        assert len(found) < 40
+        await c.kill(leader.config.name)
+        assert len(found) == 40
+        assert isinstance(found[-1], OutcomeUnknown)
 
 
 async def test_stopping_fails_whoever_still_waits_as_unknown():

@@ -4,7 +4,7 @@ Strikes are kept with the shard. Whether they make it poison is the leader's to 
 `controller/poison`), and so is whether a crash counts at all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from coordinator.core.commands import (
@@ -17,7 +17,7 @@ from coordinator.core.commands import (
 )
 from coordinator.core.draft import Draft
 from coordinator.core.events import EventKind
-from coordinator.core.shard import Cause, Fate, Shard, ShardState
+from coordinator.core.shard import UNMARKED, Cause, Fate, Marks, Shard, ShardState
 from coordinator.core.strikes import Strike, StrikeKind
 from coordinator.core.struck import crashes_of
 from coordinator.core.types import Ending
@@ -33,22 +33,25 @@ class Crash:
     fresh: Strike
     again: Strike
     withhold_at: int
+    first: dict[bool, Marks]
+    """Of shards of which nothing was said before, by whether the strike is fresh: they share it."""
 
     @classmethod
     def of(cls, executor: str, ending: Ending) -> "Crash | None":
         """The crash that an end was, if the leader counts it as one."""
         if not ending.is_crash:
             return None
-        at_ms = ending.at_ms
-        return cls(
-            Strike(kind=StrikeKind.CRASH, executor=executor, at_ms=at_ms),
-            Strike(kind=StrikeKind.CRASH, executor=executor, at_ms=at_ms, is_fresh=False),
-            ending.withhold_at,
-        )
+        fresh = Strike(kind=StrikeKind.CRASH, executor=executor, at_ms=ending.at_ms)
+        again = replace(fresh, is_fresh=False)
+        first = {one.is_fresh: Marks(strikes=(one,)) for one in (fresh, again)}
+        return cls(fresh, again, ending.withhold_at, first)
 
     def struck(self, shard: Shard) -> Shard:
         """A shard that was there."""
-        return struck(shard, self.again if shard.cause is Cause.RESTART else self.fresh)
+        strike = self.again if shard.cause is Cause.RESTART else self.fresh
+        if shard.marks is UNMARKED:
+            return shard.replace(marks=self.first[strike.is_fresh])
+        return struck(shard, strike)
 
     def withholds(self, shard: Shard) -> bool:
         """Whether a shard that was there shall not be run until its place is chosen anew."""
