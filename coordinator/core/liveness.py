@@ -6,9 +6,10 @@ when it runs out, or how a heartbeat travelled; and it never compares clocks of 
 executor counts its own, shorter, lease from the moment it *sent* the heartbeat.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, KeysView
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 
 EXPIRY: Final = "expiry"
@@ -37,6 +38,8 @@ class LeaseBook:
         self._leases: dict[tuple[str, str], _Lease] = {}
         self._incarnations: dict[str, list[str]] = {}
         self._heard_at: dict[str, float] = {}
+        self._shortest_s = inf
+        """No lease, counted from when its executor was last heard, is shorter than this."""
         # One queue entry per lease is true: the one whose deadline is in _queued. An entry may be
         # earlier than its lease (renewals do not touch the queue), never later.
         self._queue: list[tuple[float, str, str]] = []
@@ -48,6 +51,10 @@ class LeaseBook:
     def __contains__(self, executor: str) -> bool:
         return executor in self._incarnations
 
+    def names(self) -> KeysView[tuple[str, str]]:
+        """Executor and incarnation of each lease."""
+        return self._leases.keys()
+
     def begin_term(self, executors: Iterable[tuple[str, str]], ttl_s: float, now: float) -> None:
         """Start over as a new leader: everyone on record has a full lease from `now`.
 
@@ -58,6 +65,7 @@ class LeaseBook:
         self._heard_at.clear()
         self._queue.clear()
         self._queued.clear()
+        self._shortest_s = inf
         for executor, incarnation in executors:
             self.renew(executor, incarnation, ttl_s, now)
 
@@ -70,7 +78,9 @@ class LeaseBook:
         lease = self._leases.get(name)
         if lease is not None and lease.closers:
             return False
-        self._heard_at[executor] = max(self._heard_at.get(executor, received_at), received_at)
+        heard_at = self._heard_at[executor] = max(
+            self._heard_at.get(executor, received_at), received_at
+        )
         deadline = self.lease_end(received_at, ttl_s)
         if lease is None:
             self._leases[name] = _Lease(deadline)
@@ -78,6 +88,8 @@ class LeaseBook:
             self._enqueue(deadline, name)
         elif deadline > lease.deadline:
             lease.deadline = deadline
+        length_s = ttl_s if received_at == heard_at else self._length_s(executor)
+        self._shortest_s = min(self._shortest_s, length_s)
         return True
 
     def lease_end(self, received_at: float, ttl_s: float) -> float:
@@ -98,6 +110,9 @@ class LeaseBook:
         if not known:
             self._incarnations.pop(executor, None)
             self._heard_at.pop(executor, None)
+        else:
+            # What is left may be the shorter lease of one that was not heard last.
+            self._shortest_s = min(self._shortest_s, self._length_s(executor))
 
     def expired(self, now: float) -> list[tuple[str, str]]:
         """Incarnations whose lease has run out, closing ones too; earliest first, then by name.
@@ -152,15 +167,21 @@ class LeaseBook:
         heard_at = self._heard_at.get(executor)
         if heard_at is None:
             return False
-        incarnations = self._incarnations[executor]
-        ends_at = self._leases[executor, incarnations[0]].deadline
-        if len(incarnations) > 1:  # asked of a thousand at a time: nearly all have one
-            ends_at = max(self._leases[executor, one].deadline for one in incarnations)
-        return now - heard_at > min(ttl_s, (ends_at - heard_at) / self._stretch) / 2
+        return now - heard_at > min(ttl_s, self._length_s(executor)) / 2
 
-    def silent(self, ttl_s: float, now: float) -> list[str]:
-        """All that are, by name."""
-        return sorted(one for one in self._heard_at if self.is_silent(one, ttl_s, now))
+    def silent(self, ttl_s: float, now: float) -> set[str]:
+        """All that are."""
+        # Asked of thousands at each step of a leader, and nearly all were heard just now. A little
+        # less than half of the shortest, or what was rounded off would hide somebody.
+        enough_s = 0.49 * min(ttl_s, self._shortest_s)
+        quiet = [one for one, heard_at in self._heard_at.items() if now - heard_at > enough_s]
+        return {one for one in quiet if self.is_silent(one, ttl_s, now)}
+
+    def _length_s(self, executor: str) -> float:
+        """Of the longest lease of an executor, from when it was last heard; it may be below 0."""
+        leases = (self._leases[executor, one] for one in self._incarnations[executor])
+        ends_at = max(lease.deadline for lease in leases)
+        return (ends_at - self._heard_at[executor]) / self._stretch
 
     def add_pause(self, gap_s: float) -> None:
         """Give everyone the time in which the leader itself stood still and could hear nobody."""

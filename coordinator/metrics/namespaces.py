@@ -9,7 +9,6 @@ from math import inf
 
 from coordinator.core.controller import Mind
 from coordinator.core.controller.fleet import Fleet, see, shares_of
-from coordinator.core.controller.outage import is_silent
 from coordinator.core.controller.poison import parked_for_poison, suspected_of_poison
 from coordinator.core.controller.strays import strays
 from coordinator.core.controller.tempo import unowned_count
@@ -93,8 +92,8 @@ def _add_leases(
     families: Families, name: str, namespace: NamespaceState, mind: Mind, now: float
 ) -> None:
     leases, lease_s = mind.leases, namespace.info.policy.lease_ttl_s
-    silent = sum(is_silent(namespace, mind, one, now) for one in namespace.executors.values())
-    families.put("executors_silent", silent, name)
+    silent = leases.silent(lease_s, now) & namespace.executors.keys()
+    families.put("executors_silent", len(silent), name)
     ages_s = [leases.silent_for(executor, now) or 0.0 for executor in namespace.executors]
     left_s = [
         (leases.deadline(one.id, one.incarnation) or now) - now

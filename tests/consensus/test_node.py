@@ -170,7 +170,7 @@ async def test_stopping_fails_whoever_is_still_to_be_told():
 
         for _ in range(40):
             leader.when_confirmed(told, patience_s=0.05)
-        while not found:
+        while not found:  # noqa: ASYNC110 - one turn after the other
             await asyncio.sleep(0)
         assert len(found) < 40
         await c.kill(leader.config.name)

@@ -1,5 +1,7 @@
 """Leases from the leader's side, at every edge."""
 
+import random
+
 import pytest
 
 from coordinator.core.liveness import LeaseBook, mass_failure
@@ -177,21 +179,30 @@ def test_silence_is_counted_from_the_last_heartbeat_and_never_negative() -> None
 def test_the_silent_are_those_not_heard_for_half_a_lease() -> None:
     book = book_with("b", "a")
     book.renew("c", "i1", 10.0, 1.0)
-    assert book.silent(10.0, 5.0) == []
-    assert book.silent(10.0, 5.5) == ["a", "b"]
-    assert book.silent(10.0, 6.5) == ["a", "b", "c"]
+    assert book.silent(10.0, 5.0) == set()
+    assert book.silent(10.0, 5.5) == {"a", "b"}
+    assert book.silent(10.0, 6.5) == {"a", "b", "c"}
 
 
 def test_a_lease_from_before_it_was_made_longer_is_half_over_by_its_own_length() -> None:
     book = book_with("a", "b")
     book.renew("b", "i1", 60.0, 1.0)
-    assert book.silent(60.0, 5.5) == ["a"]
-    assert book.silent(60.0, 31.5) == ["a", "b"]
+    assert book.silent(60.0, 5.5) == {"a"}
+    assert book.silent(60.0, 31.5) == {"a", "b"}
 
 
 def test_a_lease_that_was_made_shorter_is_half_over_by_what_is_answered_now() -> None:
     book = book_with("a", ttl_s=60.0)
-    assert book.silent(10.0, 5.5) == ["a"]
+    assert book.silent(10.0, 5.5) == {"a"}
+
+
+def test_of_one_whose_newest_incarnation_is_forgotten_the_older_lease_counts() -> None:
+    book = book_with("a", "b")
+    book.renew("a", "i2", 10.0, 4.0)
+    assert book.silent(10.0, 8.9) == {"b"}
+    book.forget("a", "i2")
+    assert book.silent(10.0, 6.9) == {"b"}
+    assert book.silent(10.0, 7.1) == {"a", "b"}
 
 
 def test_nobody_unknown_is_silent() -> None:
@@ -231,3 +242,27 @@ def test_renewals_of_a_thousand_executors_keep_the_queue_as_long_as_the_fleet() 
             book.renew(f"e{at}", "i1", 10.0, beat * 2.0 + at / 1000.0)
         assert book.next_deadline() == pytest.approx(beat * 2.0 + 10.1)
     assert len(book._queue) == 1000
+
+
+def test_all_that_are_silent_are_those_that_are_by_themselves() -> None:
+    for seed in range(200):
+        chance = random.Random(seed)
+        book, now = LeaseBook(), 0.0
+        for _ in range(60):
+            now += chance.choice([0.0, 0.5, 3.0])
+            executor, incarnation = chance.choice("abcde"), chance.choice(["i1", "i2"])
+            match chance.randrange(8):
+                case 0:
+                    book.forget(executor, chance.choice([incarnation, None]))
+                case 1:
+                    book.add_pause(chance.choice([0.0, 1.0]))
+                case 2:
+                    book.close(executor, incarnation)
+                case 3:
+                    book.reopen(executor, incarnation)
+                case _:
+                    ttl_s = chance.choice([2.0, 10.0, 60.0])
+                    book.renew(executor, incarnation, ttl_s, now - chance.choice([0.0, 2.0]))
+            for ttl_s in (2.0, 10.0, 60.0):
+                alone = {one for one in "abcde" if book.is_silent(one, ttl_s, now)}
+                assert book.silent(ttl_s, now) == alone

@@ -46,9 +46,11 @@ def see(namespace: NamespaceState, mind: Mind, now: float) -> Fleet:
     tallies = mind.tallies.of_all(namespace, leaving)
     has_unmeasured = bool(namespace.vacant) or any(one.unmeasured for one in tallies.values())
     median = mind.loads.median() if has_unmeasured else 0.0
-    executors = [record for _, record in sorted(namespace.executors.items())]
+    executors = [namespace.executors[name] for name in sorted(namespace.executors)]
+    silent = mind.leases.silent(namespace.info.policy.lease_ttl_s, now)
     seats = tuple(
-        seat_of(namespace, mind, record, now, leaving.get(record.id, 0)) for record in executors
+        seat_of(namespace, record, leaving.get(record.id, 0), is_silent=record.id in silent)
+        for record in executors
     )
     newest = namespace.info.newest_version if is_mixed(namespace, mind, now) else ""
     return Fleet(
@@ -84,19 +86,18 @@ def shares_of(fleet: Fleet) -> Shares:
 
 
 def seat_of(
-    namespace: NamespaceState, mind: Mind, executor: Executor, now: float, leaving: int
+    namespace: NamespaceState, executor: Executor, leaving: int, *, is_silent: bool
 ) -> Seat:
     """One executor as the planner sees it; a silent one is given nothing and not relieved.
 
     Nor is one relieved that leaves and will be back: its shards stay its own. `leaving` is how
     many shards it gives up just now.
     """
-    is_suspect = mind.leases.is_silent(executor.id, namespace.info.policy.lease_ttl_s, now)
     return Seat(
         executor=executor.id,
         capacity=executor.profile.capacity,
-        is_open=namespace.accepts(executor) and not is_suspect,
-        is_source=not is_suspect
+        is_open=namespace.accepts(executor) and not is_silent,
+        is_source=not is_silent
         and executor.predecessor is None
         and not executor.evicted
         and namespace.return_window_s(executor) <= 0.0,

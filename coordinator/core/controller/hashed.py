@@ -31,11 +31,11 @@ def measuring_hashes(namespace: NamespaceState, mind: Mind, now: float) -> Slice
 
     One that changes hands meanwhile may count twice or not at all: of the figure that is nothing.
     """
-    ttl_s = namespace.info.policy.lease_ttl_s
+    silent = mind.leases.silent(namespace.info.policy.lease_ttl_s, now)
     rooms = {
         record.id: record.profile.capacity
         for record in namespace.executors.values()
-        if namespace.accepts(record) and not mind.leases.is_silent(record.id, ttl_s, now)
+        if namespace.accepts(record) and record.id not in silent
     }
     return measuring(_stacks(namespace, mind), rooms)
 

@@ -118,12 +118,14 @@ def _adopt_unknown(namespace: NamespaceState, mind: Mind, now: float) -> None:
     It joined, and its heartbeat's answer was lost before it could be renewed; and it may have been
     superseded since. Without a lease nothing would ever end it.
     """
-    ttl_s = namespace.info.lease_bound_s
+    ttl_s, known = namespace.info.lease_bound_s, mind.leases.names()
     for record in namespace.executors.values():
+        if record.predecessor is None and (record.id, record.incarnation) in known:
+            continue  # nearly all
         if record.ending is not None:
             continue  # nobody is waited for any more
         for incarnation in (record.incarnation, record.predecessor):
-            if incarnation is not None and mind.leases.deadline(record.id, incarnation) is None:
+            if incarnation is not None and (record.id, incarnation) not in known:
                 mind.leases.renew(record.id, incarnation, ttl_s, now)
 
 

@@ -84,10 +84,11 @@ def look_out(
         for _, record in sorted(namespace.executors.items())
         if _counts(record) and not is_given_up(mind, record)
     ]
+    unheard = mind.leases.silent(namespace.info.policy.lease_ttl_s, now)
     silent = tuple(
         record
         for record in counted
-        if is_silent(namespace, mind, record, now)
+        if record.id in unheard
         or (are_unheard_silent and (record.id, record.incarnation) not in mind.sequences)
     )
     ratio = namespace.info.policy.mass_failure_ratio

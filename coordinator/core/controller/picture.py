@@ -89,7 +89,9 @@ class _Camera:
             yield from self._look(executor)
         record, leaving = namespace.executors.get(executor), self._leaving[1].get(executor, 0)
         if record is not None:
-            self._seats[executor] = seat_of(namespace, self._mind, record, self._now, leaving)
+            ttl_s = namespace.info.policy.lease_ttl_s
+            is_silent = self._mind.leases.is_silent(executor, ttl_s, self._now)
+            self._seats[executor] = seat_of(namespace, record, leaving, is_silent=is_silent)
             yield _SEAT_WORK
 
     def _look(self, executor: str) -> Slices[None]:

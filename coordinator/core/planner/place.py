@@ -39,11 +39,11 @@ def place(
     idle_below = mean * IDLE_RATIO
     placed: list[Placement] = []
     left: list[str] = []
-    for is_idle in (False, True):
-        fleet.rank(by_count=is_idle)
-        for piece in queue:
-            if (piece.load <= idle_below) is not is_idle:
-                continue
+    heavy = [piece for piece in queue if piece.load > idle_below]
+    for is_idle, pieces in ((False, heavy), (True, queue[len(heavy) :])):
+        if pieces:
+            fleet.rank(by_count=is_idle)
+        for piece in pieces:
             target = fleet.seat_for(piece, by_count=is_idle)
             if target is None:
                 left.append(piece.key)
