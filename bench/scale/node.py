@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 import coordinator.__main__ as product
-from bench.snapshots.meter import LOOK_EVERY_S
+from bench.snapshots.meter import look
 from coordinator import process
 from coordinator.consensus import ConsensusConfig, ConsensusNode
 from coordinator.node import Node
@@ -39,7 +39,7 @@ class Note(msgspec.Struct, frozen=True):
     at: float
     """On the machine's monotonic clock, which all processes share."""
     stalls_ms: list[float]
-    """Processor time between two turns of the loop, of those that took more than 0.1 ms."""
+    """How long the loop stood still, of the processor's time; nothing below 0.1 ms."""
     walls_ms: list[float]
     """The same by the clock: with what the machine gave to others."""
     looks: int
@@ -84,14 +84,11 @@ class NotedNode(Node):
         looks, seen = 0, (-1, -1)
         due = time.monotonic() + NOTE_EVERY_S
         while True:
-            wall_s, cpu_s = time.perf_counter(), time.thread_time()
-            await asyncio.sleep(LOOK_EVERY_S)
-            late_ms = (time.perf_counter() - wall_s - LOOK_EVERY_S) * 1e3
-            stall_ms = (time.thread_time() - cpu_s) * 1e3
+            late_ms, stall_ms = await look()
             looks += 1
             if stall_ms > 0.1 or late_ms > 0.1:
                 stalls.append(round(stall_ms, 2))
-                walls.append(round(max(0.0, late_ms), 2))
+                walls.append(round(late_ms, 2))
             now = time.monotonic()
             held = self._held()
             if held != seen:

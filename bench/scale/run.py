@@ -121,11 +121,16 @@ class Run:
         until = time.monotonic()
         self.row(f"{name}_took", until - began, "s")
         await asyncio.sleep(1.0)  # until the last half second is written down
-        lags = [lag_of(book.between(began, until + 1.0)) for book in self.books.values()]
+        notes = [book.between(began, until + 1.0) for book in self.books.values()]
+        lags = [lag_of(some) for some in notes]
         for kind in ("p99", "max", "wall_p99", "wall_max"):
             self.row(f"{name}_lag_{kind}", max(getattr(lag, kind) for lag in lags), "ms")
         worst = max(lag.max for lag in lags)
-        progress(f"   {until - began:.1f} s, longest turn {worst:.1f} ms of the processor")
+        held = max(note.memory_mb for some in notes for note in some)
+        self.row(f"{name}_memory", held, "MB")
+        progress(
+            f"   {until - began:.1f} s, longest turn {worst:.1f} ms of the processor, {held:.0f} MB"
+        )
 
     # -- phases --------------------------------------------------------------------------
 

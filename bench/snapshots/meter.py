@@ -27,6 +27,14 @@ class Lag:
     looks: int
 
 
+async def look() -> tuple[float, float]:
+    """Milliseconds that a timer was late by the clock, and of these how many were a stall."""
+    wall_s, cpu_s = time.perf_counter(), time.thread_time()
+    await asyncio.sleep(LOOK_EVERY_S)
+    late_s = max(0.0, time.perf_counter() - wall_s - LOOK_EVERY_S)
+    return late_s * 1e3, min(late_s, time.thread_time() - cpu_s) * 1e3
+
+
 class Meter:
     """Turns with the loop and notes the gaps."""
 
@@ -37,11 +45,9 @@ class Meter:
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
-            wall_s, cpu_s = time.perf_counter(), time.thread_time()
-            await asyncio.sleep(LOOK_EVERY_S)
-            late_s = max(0.0, time.perf_counter() - wall_s - LOOK_EVERY_S)
-            self._walls.append(late_s * 1e3)
-            self._stalls.append(min(late_s, time.thread_time() - cpu_s) * 1e3)
+            late_ms, stall_ms = await look()
+            self._walls.append(late_ms)
+            self._stalls.append(stall_ms)
 
     def take(self) -> Lag:
         """What was seen; the next answer begins anew."""

@@ -43,7 +43,17 @@ def observed_s(weight: float, horizon_s: float) -> float:
 class Run:
     """Shards side by side. Those that were put elsewhere since have left their places empty."""
 
-    __slots__ = ("ended", "even", "heard_at", "keys", "live", "number", "totals", "weights")
+    __slots__ = (
+        "_total",
+        "ended",
+        "even",
+        "heard_at",
+        "keys",
+        "live",
+        "number",
+        "totals",
+        "weights",
+    )
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -56,6 +66,7 @@ class Run:
         self.heard_at = inf
         """No window of any of them ended before; it may have ended later."""
         self.live = 0
+        self._total: float | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -69,24 +80,47 @@ class Run:
 
     @property
     def total(self) -> float:
-        """The sum of the means: a fifth of the time where all were measured alike."""
-        return fsum(self.means) if self.even is None else fsum(self.totals) / self.even
+        """The sum of the means, added up once: a leader asks for a thousand such at each step."""
+        if self._total is None:
+            even = self.even
+            self._total = fsum(self.means) if even is None else fsum(self.totals) / even
+        return self._total
+
+    def touched(self) -> None:
+        """Some numbers were written, and not those of all alike."""
+        self.even = self._total = None
 
     def is_of(self, keys: tuple[str, ...]) -> bool:
         """Whether it holds just these shards, in this order."""
         return self.is_whole and self.keys == keys
 
+    def fill(
+        self, keys: tuple[str, ...], totals: list[float], weights: list[float], ended: float
+    ) -> None:
+        """All of its shards, which it is made of."""
+        self.keys, self.live = keys, len(keys)
+        self.totals, self.weights = array("d", totals), array("d", weights)
+        self.ended = array("d", (ended,)) * len(keys)
+        self.heard_at = ended
+        if min(weights) == max(weights):
+            self.even = weights[0]
+        self._total = sum(map(truediv, totals, weights))
+
     def fold(self, loads: Iterable[float], kept: float, fresh: float, now: float) -> None:
         """A window of every shard, all of the same length."""
-        self.totals = array(
-            "d",
-            [total * kept + fresh * load for total, load in zip(self.totals, loads, strict=True)],
-        )
+        totals = [
+            total * kept + fresh * load for total, load in zip(self.totals, loads, strict=True)
+        ]
+        self.totals = array("d", totals)
+        # Added up while they are at hand, which is as good as for nothing.
         if self.even is None:
-            self.weights = array("d", [weight * kept + fresh for weight in self.weights])
+            weights = [weight * kept + fresh for weight in self.weights]
+            self.weights = array("d", weights)
+            self._total = sum(map(truediv, totals, weights))
         else:
             self.even = self.even * kept + fresh
             self.weights = array("d", (self.even,)) * len(self.keys)
+            self._total = sum(totals) / self.even
         self.ended = array("d", (now,)) * len(self.keys)
         self.heard_at = now
 
@@ -100,6 +134,7 @@ class Run:
         self.ended.append(mean[2])
         self.heard_at = min(self.heard_at, mean[2])
         self.live += 1
+        self._total = None
 
     def seal(self) -> None:
         """No more are to be appended, for now.
@@ -163,7 +198,7 @@ class MeanTable:
             run, at = self._runs[place >> _SHIFT], place & _INDEX
             run.totals[at], run.weights[at], run.ended[at] = mean
             run.heard_at = min(run.heard_at, mean[2])
-            run.even = None
+            run.touched()
             return
         if self._loose is None or len(self._loose.keys) >= LOOSE_MAX:
             if self._loose is not None:
@@ -178,7 +213,7 @@ class MeanTable:
             self._shrink(self._runs[place >> _SHIFT], 1)
 
     def lay(
-        self, keys: tuple[str, ...], totals: Iterable[float], weights: Iterable[float], ended: float
+        self, keys: tuple[str, ...], totals: list[float], weights: list[float], ended: float
     ) -> Run:
         """Write the means of these shards, side by side from now on."""
         run = self._new()
@@ -189,13 +224,7 @@ class MeanTable:
             if place is not None:
                 number = place >> _SHIFT
                 former[number] = former.get(number, 0) + 1
-        run.keys = keys
-        run.totals, run.weights = array("d", totals), array("d", weights)
-        run.ended = array("d", (ended,)) * len(keys)
-        run.heard_at = ended
-        run.live = len(keys)
-        if min(run.weights) == max(run.weights):
-            run.even = run.weights[0]
+        run.fill(keys, totals, weights, ended)
         first = run.number << _SHIFT
         places.update(zip(keys, range(first, first + len(keys)), strict=True))
         for number, count in former.items():
@@ -259,7 +288,7 @@ class MeanTable:
             for at, (total, weight) in enumerate(zip(run.totals, run.weights, strict=True)):
                 fresh = weight_of(observed_s(weight, former_s), horizon_s)
                 run.totals[at], run.weights[at] = total / weight * fresh, fresh
-            run.even = None
+            run.touched()
 
     def _only(self, places: Sequence[int]) -> Run | None:
         """The run in which all of these lie, when little else lies there."""

@@ -44,6 +44,32 @@ def test_a_table_is_a_dictionary_with_bounded_room(changes) -> None:
         assert table.look_up(known, oldest) == (table.means_of(known), heard)
 
 
+work = st.one_of(
+    change, st.tuples(st.just("fold"), few, figure), st.tuples(st.just("rescale"), few, figure)
+)
+
+
+@given(st.lists(work, max_size=40))
+def test_the_total_of_a_run_is_the_sum_of_its_means_whatever_was_written(changes) -> None:
+    table = MeanTable()
+    for what, of, value in changes:
+        match what:
+            case "put":
+                table.put(of, (value, 0.5, value))
+            case "remove":
+                table.remove(of)
+            case "lay":
+                weights = [0.5 if key < "s2" else value / 100.0 for key in of]
+                table.lay(tuple(of), [value] * len(of), weights, value)
+            case "fold":
+                for run in table.runs():
+                    run.fold([value] * len(run.keys), 0.9, 0.1, value)
+            case _:
+                table.rescale(20.0, 10.0)
+        for run in table.runs():
+            assert run.total == pytest.approx(sum(run.means))
+
+
 def test_a_run_of_which_most_is_elsewhere_is_packed() -> None:
     table = MeanTable()
     keys = tuple(f"k{number}" for number in range(1_000))
