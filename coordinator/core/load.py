@@ -167,7 +167,7 @@ class LoadBook:
         if keys:  # a report of nothing changes nothing
             self._folded[executor] = self._folds
         if 0 < len(keys) == len(owned) <= RUN_MAX:
-            self._runs[executor] = means.lay(tuple(keys), totals, weights, now)
+            self._runs[executor] = means.lay(tuple(owned), totals, weights, now)
             return
         self._runs.pop(executor, None)
         for key, total, weight in zip(keys, totals, weights, strict=True):

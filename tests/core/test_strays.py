@@ -136,7 +136,7 @@ def test_an_owner_that_says_it_holds_it_makes_two() -> None:
     other = "e2" if owner == "e1" else "e1"
     mind = mind_with(state, (other, "0"))
     assert [one.other for one in strays(space(state), mind, 14.0)] == [None]
-    mind.reported[owner or ""] = {"0": None}
+    mind.reported[owner or ""] = ("0",)
     assert [one.other for one in strays(space(state), mind, 14.0)] == [owner]
 
 

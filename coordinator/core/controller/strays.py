@@ -114,10 +114,15 @@ def strays(
     holders: dict[str, list[str]] = {}
     for executor, key, _ in found:
         holders.setdefault(key, []).append(executor)
+    reported: dict[str, frozenset[str]] = {}
     for key, names in holders.items():
         shard = namespace.shards.get(key)
         owner = None if shard is None else shard.executor
-        if owner is not None and key in mind.reported.get(owner, ()):
+        if owner is None:
+            continue
+        if owner not in reported:
+            reported[owner] = frozenset(mind.reported.get(owner, ()))
+        if key in reported[owner]:
             names.insert(0, owner)
     if are_new:
         found = list(mind.strays.proven(namespace, now, are_new=True))

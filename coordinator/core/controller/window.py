@@ -48,7 +48,7 @@ def _given_up(namespace: NamespaceState, mind: Mind, at_ms: int) -> dict[str, li
     newest = 0 if window is None else min(window.epoch_floor - 1, epoch_ceiling(at_ms))
     found: dict[str, list[Claim]] = {}
     for name, record in sorted(namespace.executors.items()):
-        held = mind.reported.get(name, {})
+        held = frozenset(mind.reported.get(name, ()))
         shards = (namespace.shards[key] for key in sorted(namespace.owned(name)) if key not in held)
         own = [
             Claim(shard.key, shard.epoch)
