@@ -16,7 +16,7 @@ from coordinator.core.orders import Cordon, Drain
 from coordinator.core.routing import ChangeRing
 from coordinator.core.saved_loads import SavedLoads
 from coordinator.core.sets import duty, parties, standing
-from coordinator.core.shard import HANDOFF_STATES, Shard, ShardState
+from coordinator.core.shard import HANDOFF_STATES, UNMARKED, Shard, ShardState
 from coordinator.core.struck import Struck
 from coordinator.core.table import Table, merge
 from coordinator.core.tenures import Tenure, TenureRing
@@ -290,14 +290,20 @@ class NamespaceState:
         key = shard.key
         if shard.executor is not None:
             self._owned.setdefault(shard.executor, {})[key] = None
+        if shard.state is ShardState.VACANT:
+            if shard.reserved is None:
+                self.vacant[key] = None
+        elif shard.state in HANDOFF_STATES:
+            self.in_flight[key] = None
+        if shard.marks is not UNMARKED:  # of very many that change at once hardly any has some
+            self._index_marks(shard)
+
+    def _index_marks(self, shard: Shard) -> None:
+        key = shard.key
         if shard.target is not None:
             self._incoming.setdefault(shard.target, {})[key] = None
         if shard.reserved is not None:
             self._reserved.setdefault(shard.reserved, {})[key] = None
-        elif shard.state is ShardState.VACANT:
-            self.vacant[key] = None
-        elif shard.state in HANDOFF_STATES:
-            self.in_flight[key] = None
         if shard.pin is not None:
             self.pinned[key] = None
         if shard.pin_until_ms is not None:
@@ -306,19 +312,23 @@ class NamespaceState:
 
     def _unindex(self, shard: Shard) -> None:
         key = shard.key
-        for index, executor in (
-            (self._owned, shard.executor),
-            (self._incoming, shard.target),
-            (self._reserved, shard.reserved),
-        ):
-            if executor is not None:
-                keys = index[executor]
-                del keys[key]
-                if not keys:
-                    del index[executor]
-        self.vacant.pop(key, None)
-        for few in (self.in_flight, self.pinned, self.expiring):
-            few.pop(key, None)
+        if shard.executor is not None:
+            _take_out(self._owned, shard.executor, key)
+        if shard.state is ShardState.VACANT:
+            self.vacant.pop(key, None)
+        elif shard.state in HANDOFF_STATES:
+            del self.in_flight[key]
+        if shard.marks is not UNMARKED:
+            self._unindex_marks(shard)
+
+    def _unindex_marks(self, shard: Shard) -> None:
+        key = shard.key
+        if shard.target is not None:
+            _take_out(self._incoming, shard.target, key)
+        if shard.reserved is not None:
+            _take_out(self._reserved, shard.reserved, key)
+        self.pinned.pop(key, None)
+        self.expiring.pop(key, None)
         self.struck.remove(shard)
 
     # -- snapshots -----------------------------------------------------------------------
@@ -395,3 +405,11 @@ class NamespaceState:
         for shard in shards:
             self.shards[shard.key] = shard
             self._index(shard)
+
+
+def _take_out(index: dict[str, dict[str, None]], name: str, key: str) -> None:
+    """The index knows of nobody who has nothing."""
+    keys = index[name]
+    del keys[key]
+    if not keys:
+        del index[name]

@@ -126,17 +126,19 @@ class Struck:
             self._count(shard, -1)
 
     def _count(self, shard: Shard, by: int) -> None:
-        crashes = crashes_of(shard)
-        for strike in shard.strikes:
+        marks, crashes = shard.marks, 0
+        for strike in marks.strikes:
             if strike.kind is StrikeKind.CRASH:
+                crashes += 1
                 _change(self._crashes, (strike.executor, strike.at_ms), by)
-        is_waiting = shard.state is ShardState.VACANT and shard.reserved is None
+        is_waiting = shard.state is ShardState.VACANT and marks.reserved is None
         if is_waiting:
             _change(self._met_waiting, crashes, by)
-        if shard.fate is None:
+        if marks.fate is None:
             _change(self._met, crashes, by)
-            _change(self._worst, max(crashes, len(shard.strikes) - crashes), by)
-        self.parked += by if shard.fate is Fate.PARKED else 0
+            _change(self._worst, max(crashes, len(marks.strikes) - crashes), by)
+        elif marks.fate is Fate.PARKED:
+            self.parked += by
         if shard.executor is not None:
             _list(self._owned, shard.executor, shard.key, by)
         if crashes >= AGAIN:
@@ -149,8 +151,10 @@ class Struck:
 
 
 def _change(counts: Counter[_Name], name: _Name, by: int) -> None:
-    counts[name] += by
-    if not counts[name]:
+    count = counts[name] + by
+    if count:
+        counts[name] = count
+    else:
         del counts[name]
 
 

@@ -61,14 +61,17 @@ class TenureRing:
         owner = _owner(new)
         if owner != _owner(old):
             # The table's own string for the name: a command brings a new one each.
-            self.load([Tenure(key if old is None else old.key, *owner, at_ms)])
+            self._keep(Tenure(key if old is None else old.key, *owner, at_ms))
 
     def load(self, tenures: Iterable[Tenure]) -> None:
         """Keep these, which are later than those here; the oldest fall out beyond the bound."""
         for tenure in tenures:
-            self._kept.append(tenure)
-            if len(self._kept) > TENURES_MAX:
-                self.forgotten_ms = self._kept.popleft().since_ms
+            self._keep(tenure)
+
+    def _keep(self, tenure: Tenure) -> None:
+        self._kept.append(tenure)
+        if len(self._kept) > TENURES_MAX:
+            self.forgotten_ms = self._kept.popleft().since_ms
 
     def kept(self) -> tuple[Tenure, ...]:
         """All of them, for a snapshot."""

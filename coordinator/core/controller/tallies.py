@@ -118,7 +118,7 @@ class Tallies:
 
 def _place(shard: Shard | None) -> str:
     """Where it counts."""
-    return "" if shard is None else shard.target or shard.executor or ""
+    return "" if shard is None else shard.marks.target or shard.executor or ""
 
 
 def moving_out(namespace: NamespaceState) -> dict[str, int]:
