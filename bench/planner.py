@@ -111,24 +111,24 @@ class Fleet:
     space: NamespaceState
     loads: dict[str, float]
 
+    def beat(self, executor: str, now: float) -> Beat:
+        """One executor's heartbeat."""
+        return Beat(
+            executor=executor,
+            incarnation="1",
+            sequence=round(now * 1000),
+            joining=False,
+            profile=ExecutorProfile(),
+            shards={key: Report(1, self.loads[key]) for key in self.space.owned(executor)},
+            received_at=now,
+            at_ms=0,
+        )
+
     def hear(self, controller: Controller, now: float) -> None:
         """Every executor's heartbeat."""
         mind = controller.mind(self.space, now)
         for executor in self.space.executors:
-            held = {key: Report(1, self.loads[key]) for key in self.space.owned(executor)}
-            mind.hear(
-                self.space,
-                Beat(
-                    executor=executor,
-                    incarnation="1",
-                    sequence=round(now * 1000),
-                    joining=False,
-                    profile=ExecutorProfile(),
-                    shards=held,
-                    received_at=now,
-                    at_ms=0,
-                ),
-            )
+            mind.hear(self.space, self.beat(executor, now))
 
     def undo_moves(self) -> None:
         """Give every shard in handoff back to its owner, for the next round."""

@@ -69,9 +69,7 @@ class CrashBook:
     looks_at: float = float("-inf")
     """When it is time again to look for strikes to forget."""
     _looking: Iterator[str] | None = None
-    """Struck shards that are yet to be looked at this time."""
-    _looked: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Those that were: `struck_since` when all are."""
+    """Struck shards, and those that were, that are yet to be looked at this time."""
     _looks_began_at: float = 0.0
     _trial: tuple[float, float] = (0.0, 0.0)
     """After which crash it is, and when it ends."""
@@ -134,24 +132,26 @@ class CrashBook:
         Of very many the next `LOOKS_MAX`: all of them are through when `looks_at` lies ahead.
         """
         if self._looking is None:
-            self._looking, self._looked = iter([*namespace.struck]), {}
+            gone = [key for key in self.struck_since if key not in namespace.struck]
+            self._looking = iter([*namespace.struck, *gone])
             self._looks_began_at = now
         some = [*islice(self._looking, LOOKS_MAX)]
         found: list[str] = []
         fresh: dict[int, tuple[int, float]] = {}  # one record for all: 14 MB of a hundred thousand
-        for shard in map(namespace.shards.get, some):
+        for key, shard in zip(some, map(namespace.shards.get, some), strict=True):
             if shard is None or not shard.strikes or shard.fate is not None:
+                self.struck_since.pop(key, None)
                 continue
             count = len(shard.strikes)
-            seen = self.struck_since.get(shard.key)
+            seen = self.struck_since.get(key)
             if seen is None or seen[0] != count or shard.executor is None:
                 seen = fresh.setdefault(count, (count, now))
-            self._looked[shard.key] = seen
+            self.struck_since[shard.key] = seen
             since = seen[1]
             if now - since >= MEMORY_S:
                 found.append(shard.key)
         if len(some) < LOOKS_MAX:
-            self.struck_since, self._looking = self._looked, None
+            self._looking = None
             self.looks_at = self._looks_began_at + FORGET_EVERY_S
         return found
 
