@@ -140,6 +140,14 @@ def test_an_owner_that_says_it_holds_it_makes_two() -> None:
     assert [one.other for one in strays(space(state), mind, 14.0)] == [owner]
 
 
+def test_an_owner_is_the_other_holder_of_each_shard_that_it_says_it_holds() -> None:
+    state = fleet(2, 6)
+    mind = mind_with(state, ("e2", "0"), ("e2", "2"), ("e2", "4"))
+    mind.reported["e1"] = ("0", "4")
+    found = {one.key: one.other for one in strays(space(state), mind, 14.0)}
+    assert found == {"0": "e1", "2": None, "4": "e1"}
+
+
 def test_two_that_hold_what_nobody_owns_are_two() -> None:
     state = fleet(2, 2)
     mind = mind_with(state, ("e1", "x"), ("e2", "x"))
