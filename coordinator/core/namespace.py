@@ -4,6 +4,7 @@
 ring and the revision. Nothing here decides whether a change is right.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -12,6 +13,7 @@ from weakref import WeakSet
 from coordinator.core.covering import covering
 from coordinator.core.events import Event, EventRing
 from coordinator.core.image import NamespaceImage
+from coordinator.core.key_index import put_in, take_out
 from coordinator.core.orders import Cordon, Drain
 from coordinator.core.routing import ChangeRing
 from coordinator.core.saved_loads import SavedLoads
@@ -146,7 +148,6 @@ class NamespaceState:
             executor.predecessor is None
             and not executor.evicted
             and executor.profile.status is not ExecutorStatus.LEAVING
-            # Asked of thousands at each step of a leader, and there are hardly ever orders.
             and (not self.drains or self.drain_of(executor) is None)
             and (not self.cordons or self.cordon_of(executor) is None)
         )
@@ -255,7 +256,7 @@ class NamespaceState:
     def _commit_shards(self, draft: "Draft") -> dict[str, None]:
         """Write shards; gives the executors whose sets change. Counts drained shards."""
         touched: dict[str, None] = {}
-        left: dict[Target, int] = {}
+        left: Counter[Target] = Counter()
         followers = tuple(self._followers)
         for key, shard in draft.shards.items():
             old = self.shards.get(key)
@@ -267,8 +268,7 @@ class NamespaceState:
             if old is not None:
                 self._unindex(old)
                 if old.executor is not None and (shard is None or shard.executor != old.executor):
-                    for target in self._draining_targets(old.executor):
-                        left[target] = left.get(target, 0) + 1
+                    left.update(self._draining_targets(old.executor))
             if shard is None:
                 self.shards.pop(key, None)
             else:
@@ -281,29 +281,25 @@ class NamespaceState:
         return touched
 
     def _draining_targets(self, executor: str) -> Iterable[Target]:
-        own = (TargetKind.EXECUTOR, executor)
         record = self.executors.get(executor)
         host = (TargetKind.HOST, "" if record is None else record.profile.host)
-        return [target for target in (own, host) if target in self.drains]
+        return [one for one in ((TargetKind.EXECUTOR, executor), host) if one in self.drains]
 
     def _index(self, shard: Shard) -> None:
         key = shard.key
         if shard.executor is not None:
-            self._owned.setdefault(shard.executor, {})[key] = None
+            put_in(self._owned, shard.executor, key)
         if shard.state is ShardState.VACANT:
             if shard.reserved is None:
                 self.vacant[key] = None
         elif shard.state in HANDOFF_STATES:
             self.in_flight[key] = None
-        if shard.marks is not UNMARKED:  # of very many that change at once hardly any has some
-            self._index_marks(shard)
-
-    def _index_marks(self, shard: Shard) -> None:
-        key = shard.key
+        if shard.marks is UNMARKED:  # as nearly all are of very many that change at once
+            return
         if shard.target is not None:
-            self._incoming.setdefault(shard.target, {})[key] = None
+            put_in(self._incoming, shard.target, key)
         if shard.reserved is not None:
-            self._reserved.setdefault(shard.reserved, {})[key] = None
+            put_in(self._reserved, shard.reserved, key)
         if shard.pin is not None:
             self.pinned[key] = None
         if shard.pin_until_ms is not None:
@@ -313,20 +309,17 @@ class NamespaceState:
     def _unindex(self, shard: Shard) -> None:
         key = shard.key
         if shard.executor is not None:
-            _take_out(self._owned, shard.executor, key)
+            take_out(self._owned, shard.executor, key)
         if shard.state is ShardState.VACANT:
             self.vacant.pop(key, None)
         elif shard.state in HANDOFF_STATES:
             del self.in_flight[key]
-        if shard.marks is not UNMARKED:
-            self._unindex_marks(shard)
-
-    def _unindex_marks(self, shard: Shard) -> None:
-        key = shard.key
+        if shard.marks is UNMARKED:
+            return
         if shard.target is not None:
-            _take_out(self._incoming, shard.target, key)
+            take_out(self._incoming, shard.target, key)
         if shard.reserved is not None:
-            _take_out(self._reserved, shard.reserved, key)
+            take_out(self._reserved, shard.reserved, key)
         self.pinned.pop(key, None)
         self.expiring.pop(key, None)
         self.struck.remove(shard)
@@ -405,11 +398,3 @@ class NamespaceState:
         for shard in shards:
             self.shards[shard.key] = shard
             self._index(shard)
-
-
-def _take_out(index: dict[str, dict[str, None]], name: str, key: str) -> None:
-    """The index knows of nobody who has nothing."""
-    keys = index[name]
-    del keys[key]
-    if not keys:
-        del index[name]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from coordinator.core.key_index import put_in, take_out
 from coordinator.core.shard import Cause, Fate, Shard, ShardState
 from coordinator.core.strikes import StrikeKind
 
@@ -140,9 +141,9 @@ class Struck:
         elif marks.fate is Fate.PARKED:
             self.parked += by
         if shard.executor is not None:
-            _list(self._owned, shard.executor, shard.key, by)
+            (put_in if by > 0 else take_out)(self._owned, shard.executor, shard.key)
         if crashes >= AGAIN:
-            _list(self._again, crashes, shard.key, by)
+            (put_in if by > 0 else take_out)(self._again, crashes, shard.key)
         if is_waiting and shard.cause is Cause.FAILED:
             if by > 0:
                 self.failed[shard.key] = None
@@ -156,12 +157,3 @@ def _change(counts: Counter[_Name], name: _Name, by: int) -> None:
         counts[name] = count
     else:
         del counts[name]
-
-
-def _list(lists: dict[_Name, dict[str, None]], name: _Name, key: str, by: int) -> None:
-    if by > 0:
-        lists.setdefault(name, {})[key] = None
-        return
-    del lists[name][key]
-    if not lists[name]:
-        del lists[name]
