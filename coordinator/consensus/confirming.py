@@ -7,6 +7,7 @@ the network. Nobody is told inside a tick of the library, where a fault would be
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Final
 
 from coordinator.consensus.contract import (
@@ -114,7 +115,8 @@ class Confirmations:
         self._waiting.pop(one, None)
 
     def settle(self, one: Confirmation, term: int | None) -> None:
-        """Keep what it is to be told until the step is over."""
+        """Keep what it is to be told until the step is over, or a turn after it."""
+        one.deadline_s = inf  # the word came in time, however long the others take
         self._settled.append((one, term))
 
     def tell(self) -> None:

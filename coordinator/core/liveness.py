@@ -39,7 +39,7 @@ class LeaseBook:
         self._incarnations: dict[str, list[str]] = {}
         self._heard_at: dict[str, float] = {}
         self._shortest_s = inf
-        """No lease, counted from when its executor was last heard, is shorter than this."""
+        """No executor's longest lease, from when it was last heard, is shorter than this."""
         # One queue entry per lease is true: the one whose deadline is in _queued. An entry may be
         # earlier than its lease (renewals do not touch the queue), never later.
         self._queue: list[tuple[float, str, str]] = []

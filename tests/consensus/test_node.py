@@ -159,6 +159,21 @@ async def test_the_loop_goes_on_turning_while_many_are_told_of_one_word():
         assert leader._replica.probe._id <= 3
 
 
+async def test_a_word_that_came_in_time_is_told_however_long_the_others_take():
+    async with cluster() as c:
+        leader = await c.elected()
+        found: list[int | ConsensusError] = []
+
+        def told(one: int | ConsensusError) -> None:
+            found.append(one)
+            time.sleep(2 * TELLING_S)
+
+        for _ in range(100):
+            leader.when_confirmed(told, timeout_s=0.2)
+        await until(lambda: len(found) == 100)
+        assert set(found) == {leader.status().term}
+
+
 async def test_stopping_fails_whoever_is_still_to_be_told():
     async with cluster() as c:
         leader = await c.elected()
