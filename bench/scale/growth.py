@@ -82,8 +82,10 @@ def _set_aside() -> Iterator[None]:
     """What there is, as a node sets it aside: the collector does not walk through it."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _read_back(fleet: Fleet) -> Fleet:
